@@ -23,6 +23,7 @@ const steps = [
   ["format", "oxfmt", ["--check", "."]],
   ["columns", process.execPath, ["infra/scripts/columns.mjs"]],
   ["lint", "oxlint", ["--config", "infra/oxlint.json", "--deny-warnings"]],
+  ["expressions", process.execPath, ["infra/scripts/expressions.mjs"]],
   ["sql", process.execPath, ["infra/scripts/sql-rules.mjs"]],
   ["openapi", process.execPath, ["infra/scripts/lint-openapi.mjs"]],
 ];

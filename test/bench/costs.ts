@@ -12,6 +12,7 @@ import type { Loop } from "../harness/event-loop.ts";
 import { freePort, startControlPlane } from "../harness/processes.ts";
 import { idSegments, type Largest, largestOrg, vacuum } from "./costs/data.ts";
 import { type PageCosts, pageCosts } from "./costs/page.ts";
+import { type Write, writesOf } from "./costs/writes.ts";
 import { callOf, sessionAt } from "./mcp.ts";
 import { cpuSeconds, cpuSecondsOfAll, type Measured, rounded, sleep } from "./measure.ts";
 import { nodeArgs, percentile, withTeardown } from "./scope.ts";
@@ -111,6 +112,8 @@ interface Read {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly body?: string;
+  /** Of a write: whether its limits refuse it. */
+  readonly isRefused?: boolean;
 }
 
 /**
@@ -129,6 +132,7 @@ export async function run(): Promise<Measured> {
     // Without the time limit of statements.
     const filling = openSession(sql);
     const largest = await largestOrg(filling);
+    const { writes, tokens } = await writesOf(filling, { person: largest.xenia, region: largest.region });
     await filling.end();
     const loopPort = await freePort();
     const options = {
@@ -167,6 +171,8 @@ export async function run(): Promise<Measured> {
       tenant: { cookie, "sec-fetch-site": "same-origin" },
       operator: { authorization: `Bearer ${operatorSecret}` },
       agent: { authorization: `Bearer ${largest.agent.token}` },
+      owner: { authorization: `Bearer ${tokens.owner}` },
+      viewer: { authorization: `Bearer ${tokens.viewer}` },
       tool: await sessionAt(controlPlane.url, `Bearer ${largest.olga.token}`),
       public: {},
     };
@@ -194,7 +200,9 @@ export async function run(): Promise<Measured> {
       const { method } = read;
       const body = read.body?.replace("{page}", largest.pages[0]!.id) ?? null;
       const host = page === null || read.auth !== "public" ? {} : { host: `${page.slug}.${baseDomain}` };
-      const reply = await pool.request({ method, path, body, headers: { ...credentials[read.auth]!, ...host } });
+      const type = read.isRefused === undefined || body === null ? {} : { "content-type": "application/json" };
+      const headers = { ...credentials[read.auth]!, ...host, ...type };
+      const reply = await pool.request({ method, path, body, headers });
       let bytes = 0;
       let start = "";
       for await (const chunk of reply.body as AsyncIterable<Buffer>) {
@@ -205,7 +213,7 @@ export async function run(): Promise<Measured> {
       const cpuMs = 1000 * (cpuSeconds(controlPlane.pid) - cpu);
       const { holdMs, grown } = await measured();
       const isRefused = reply.statusCode >= 400 || start.includes('"isError":true');
-      if (isRefused !== Object.hasOwn(refused, read.declared))
+      if (isRefused !== (read.isRefused ?? Object.hasOwn(refused, read.declared)))
         unexpected.add(`${read.name} (${path}) was answered ${reply.statusCode}: ${start}`);
       return { holdMs, databaseMs, grownMb: grown / megabyte, cpuMs, bytes };
     };
@@ -213,7 +221,7 @@ export async function run(): Promise<Measured> {
     const unexpected = new Set<string>();
     const table: (Cost & { name: string })[] = [];
     process.stderr.write("  hold ms  db ms  mem MB  cpu ms      bytes\n");
-    for (const read of readsOf(largest)) {
+    for (const read of [...readsOf(largest), ...chosenBy(writes.map(readOf))]) {
       const costs: Cost[] = [];
       for (let attempt = 0; attempt <= tries; attempt++) {
         const cost = await measureOnce(read, attempt);
@@ -359,9 +367,24 @@ function readsOf(largest: Pick<Largest, "ids" | "heartbeat">): Read[] {
     ...streams,
   ])
     if (!declared.has(name)) throw new Error(`${name} is in a list of costs.ts and is not declared`);
+  return chosenBy(all);
+}
+
+/** Those whose names have one of the words of SM_BENCH_ROUTES. */
+function chosenBy(all: Read[]): Read[] {
   const words = (process.env["SM_BENCH_ROUTES"] ?? "").split(" ");
   return all.filter(({ name }) => words.some((word) => name.includes(word)));
 }
+
+const readOf = ({ name, auth, method, path, body, isRefused }: Write): Read => ({
+  name,
+  declared: name,
+  auth,
+  method,
+  path,
+  isRefused,
+  ...(method === "GET" ? {} : { body }),
+});
 
 /** The path with the id of what stands before each parameter; the page of a code is asked with one that nobody has. */
 function pathOf(path: string, ids: Readonly<Record<string, string>>): string {

@@ -43,11 +43,7 @@ export async function tagOf(path) {
 }
 
 /** The code of a sign-in link: a whole link may be pasted where its code is asked for. */
-export const codeOf = (text) =>
-  text
-    .trim()
-    .replace(/^.*\/sign-in\//, "")
-    .replace(/[?#].*$/, "");
+export const codeOf = (text) => text.trim().split("/sign-in/").at(-1).split(/[?#]/, 1)[0];
 
 /** `POST /api/v1/targets` in its two parts. */
 export function split(text) {

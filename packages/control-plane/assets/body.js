@@ -37,6 +37,8 @@ export const partsOf = (text, separator) =>
     .map((part) => part.trim())
     .filter((part) => part !== "");
 
+const ops = new Set(["eq", "ne", "lt", "le", "gt", "ge", "contains", "matches", "exists", "absent"]);
+
 const units = { ms: 1, s: 1000, min: 60_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 const readers = {
@@ -47,8 +49,14 @@ const readers = {
   duration(control) {
     const text = control.value.trim();
     if (text === "") return null;
-    const parts = [...text.matchAll(/(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)[a-z]*\s*/gi)];
-    if (parts.length === 0 || parts.map(([part]) => part).join("") !== text)
+    const parts = [];
+    const part = /(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)[a-z]*\s*/iy;
+    // The next one begins where this one ends, so that the text is read once.
+    for (let found = part.exec(text); found; found = part.exec(text)) {
+      parts.push(found);
+      if (part.lastIndex === text.length) break;
+    }
+    if (parts.map(([whole]) => whole).join("") !== text)
       throw new Unreadable(control, "Enter a time with its unit, for example 30 s, 10 min, 1 h 30 min or 1 d.");
     return Math.round(parts.reduce((sum, [, count, unit]) => sum + Number(count) * units[unit.toLowerCase()], 0));
   },
@@ -87,12 +95,17 @@ const readers = {
   // As shared/src/checks/expectations.ts writes and reads them: subject, op, and a JSON value or text.
   expectations(control) {
     const read = (text) => {
-      const line = /^\s*(\S.*?)\s+(eq|ne|lt|le|gt|ge|contains|matches|exists|absent)(?:\s+(.*\S))?\s*$/.exec(text);
-      if (!line)
+      const words = [...text.trim().matchAll(/\S+/g)];
+      const op = words.find(({ 0: word }, at) => at > 0 && ops.has(word));
+      if (!op)
         throw new Unreadable(control, `Enter one per line, like: ${control.placeholder}. Not: ${text.slice(0, 60)}`);
-      const [, subject, op, rest] = line;
-      const found = { [control.dataset.subject]: subject, op };
-      if (rest === undefined) return found;
+      const subject = text.trim().slice(0, op.index).trim();
+      const rest = text
+        .trim()
+        .slice(op.index + op[0].length)
+        .trim();
+      const found = { [control.dataset.subject]: subject, op: op[0] };
+      if (rest === "") return found;
       try {
         const value = JSON.parse(rest);
         return { ...found, value: typeof value === "object" && value !== null ? rest : value };

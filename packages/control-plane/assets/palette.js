@@ -58,7 +58,7 @@ const verbs = {
 
 /** `pause checkout` in its parts; the verb is null where the words begin with none. */
 function commandOf(words) {
-  const [, name = "", rest = ""] = /^(\w+)\s+(.+)$/.exec(words) ?? [];
+  const [, name = "", rest = ""] = /^(\w+)\s+(\S.*)$/.exec(words) ?? [];
   const verb = document.body.dataset.role === "viewer" ? undefined : verbs[name.toLowerCase()];
   return verb === undefined ? { verb: null, wanted: words } : { verb, name: name.toLowerCase(), wanted: rest };
 }

@@ -3,7 +3,7 @@ import { Compile, type Validator } from "typebox/compile";
 import { type ErrorCode, isErrorCode } from "./errors.ts";
 import { isObject } from "./json.ts";
 import type { SchemaNode } from "./schema-node.ts";
-import { suggestion } from "./text.ts";
+import { isLonger, suggestion } from "./text.ts";
 
 /*
  * The faults of a value against its schema, in words. Generators: a caller that needs one fault pays for one.
@@ -68,7 +68,7 @@ function leafProblem(node: SchemaNode, value: unknown, pointer: string, code: Er
   const [error] = validatorOf(node).Errors(value);
   if (error === undefined) return null;
   const fitsType = node.type === undefined || typeFits(node.type, value);
-  const long = typeof value === "string" && [...value].length > (node.maxLength ?? Infinity);
+  const long = typeof value === "string" && isLonger(value, node.maxLength ?? Infinity);
   if (node.expects !== undefined && !long && (!fitsType || node.pattern !== undefined))
     return { pointer, code, message: `${node.expects}.` };
   const own = long && isErrorCode(node.longCode) ? node.longCode : code;
@@ -102,9 +102,8 @@ function leafMessage(node: SchemaNode, value: unknown, fitsType: boolean, messag
   }
   if (typeof value === "string") {
     const { minLength = 0, maxLength = Infinity } = node;
-    const length = [...value].length;
-    if (length < minLength) return `must have at least ${minLength} character${plural(minLength)}`;
-    if (length > maxLength) return `must have at most ${maxLength} character${plural(maxLength)}`;
+    if (!isLonger(value, minLength - 1)) return `must have at least ${minLength} character${plural(minLength)}`;
+    if (isLonger(value, maxLength)) return `must have at most ${maxLength} character${plural(maxLength)}`;
   }
   return message;
 }

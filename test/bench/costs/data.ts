@@ -64,6 +64,9 @@ export const idSegments = [
 
 export interface Largest {
   readonly olga: Person;
+  /** Owner of an organisation without anything. */
+  readonly xenia: Person;
+  readonly region: string;
   readonly agent: { id: string; token: string };
   /** Ids by the segment of a path before them. */
   readonly ids: Readonly<Record<(typeof idSegments)[number], string>>;
@@ -84,7 +87,7 @@ export async function vacuum(sql: Sql): Promise<void> {
 
 /** An organisation with the largest amount of everything, filled from inside the database. */
 export async function largestOrg(sql: Sql): Promise<Largest> {
-  const { olga, milan } = await castIn(sql);
+  const { olga, milan, xenia } = await castIn(sql);
   const { orgId, userId } = olga;
   await sql`update orgs set created_at = '2000-01-01' where id = ${orgId}`;
   await sql`update plans set api_reads_per_min = null`;
@@ -133,6 +136,8 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
   await vacuum(sql);
   return {
     olga,
+    xenia,
+    region,
     agent,
     shares,
     heartbeat,

@@ -123,7 +123,7 @@ export const missingText = (text: string, received: Pick<Received, "cut" | "cont
   unmet(`${bodyIn(received)} does not contain ${quoted(text)}${sentAs(received)}`);
 
 const sentAs = ({ contentType }: Pick<Received, "contentType">): string => {
-  const coding = /, sent as (.*)$/.exec(contentType)?.[1];
+  const coding = contentType.split(", sent as ", 2)[1];
   return coding === undefined ? "" : ` (the server sent it as ${coding} although that was not asked for)`;
 };
 

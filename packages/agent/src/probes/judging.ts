@@ -21,8 +21,9 @@ export type Report = { folder: string | null } | { phase: "json" } | { unmet: Un
 
 /** Threads at a time. */
 const maxThreads = 2;
-/** Waiting jobs; each keeps a body of up to a MiB. */
+/** Waiting jobs, and the bytes of the bodies that they keep; one has up to a MiB. */
 const maxWaiting = 200;
+const maxWaitingBytes = 48 * 1_048_576;
 /** Processor time of one job, ms: a tenant cannot hold a thread for the whole of a long timeout. */
 const jobMs = 2_000;
 /** Time of one job on a machine that gives its thread little of a processor, ms. */
@@ -46,6 +47,7 @@ const waiting = new Map<string, Waiting[]>();
 /** Idle threads, the longest idle first, each with the timer that ends it. */
 const idle = new Map<Worker, NodeJS.Timeout>();
 let count = 0;
+let waitingBytes = 0;
 let threads = 0;
 
 /**
@@ -55,12 +57,14 @@ let threads = 0;
  */
 export function judgeInThread(job: Job, hooks: JudgingHooks): Promise<Unmet | null | "overdue" | "busy"> {
   return new Promise((settle) => {
-    if (count >= maxWaiting) return settle("busy");
+    const { length } = job.received.body;
+    if (count >= maxWaiting || waitingBytes + length > maxWaitingBytes) return settle("busy");
     const one: Waiting = { job, settle, ...hooks };
     const queue = waiting.get(hooks.owner) ?? [];
     waiting.set(hooks.owner, queue);
     queue.push(one);
     count++;
+    waitingBytes += length;
     const onAbort = (): void => {
       const at = queue.indexOf(one);
       if (at === -1) return;
@@ -73,8 +77,9 @@ export function judgeInThread(job: Job, hooks: JudgingHooks): Promise<Unmet | nu
 }
 
 function take(owner: string, queue: Waiting[], at: number): void {
-  queue.splice(at, 1);
+  const [one] = queue.splice(at, 1);
   count--;
+  waitingBytes -= one!.job.received.body.length;
   // The organisation goes to the end of the line.
   waiting.delete(owner);
   if (queue.length > 0) waiting.set(owner, queue);

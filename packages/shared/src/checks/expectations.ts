@@ -66,14 +66,14 @@ export function pathRule(path: string, pointer: string, patterns: PatternCheck):
 export const expectationText = ({ subject, op, value }: Expectation & { subject: string }): string =>
   `${subject} ${op}${value === undefined ? "" : ` ${JSON.stringify(value)}`}`;
 
-const line = new RegExp(`^\\s*(\\S.*?)\\s+(${ops.join("|")})(?:\\s+(.*\\S))?\\s*$`);
-
 /** Reads what {@link expectationText} writes; a value that is not JSON is text. Null for another text. */
 export function readExpectation(text: string): (Expectation & { subject: string }) | null {
-  const [, subject, op, rest] = line.exec(text) ?? [];
-  if (subject === undefined) return null;
-  const found = { subject, op: op as Op };
-  if (rest === undefined) return found;
+  const line = text.trim();
+  const op = [...line.matchAll(/\S+/g)].find(({ 0: word }, at) => at > 0 && (ops as readonly string[]).includes(word));
+  if (op === undefined) return null;
+  const found = { subject: line.slice(0, op.index).trim(), op: op[0] as Op };
+  const rest = line.slice(op.index + op[0].length).trim();
+  if (rest === "") return found;
   try {
     const value: unknown = JSON.parse(rest);
     return { ...found, value: typeof value === "object" && value !== null ? rest : (value as Scalar) };

@@ -266,6 +266,10 @@ t.test("a document is checked as far as it goes without a server", (t) => {
     [{ monitors: { a: { check, alerts: ["ops"] } } }, /^\/monitors\/a\/alerts\/0 The document has no key "ops" in ch/],
     [{ monitors: { a: { check, escalation: [{ channels: ["x"] }] } } }, /escalation\/0\/channels\/0 The document has/],
     [{ monitors: { a: { check, depends_on: ["constructor"] } } }, /depends_on\/0 The document has no key/],
+    [
+      { monitors: { a: { check, depends_on: ["b"] }, b: { check, depends_on: ["b"] } } },
+      /^\/monitors\/b\/depends_on A monitor cannot depend on itself, directly or over others/,
+    ],
     [{ monitors: { a: { check, adopt: "a" } } }, /adopt must be the id/],
     [{ maintenance: { a: { on_remove: "pause" } } }, /on_remove must be one of delete, keep/],
     [{ status_pages: { p: { components: [{ monitor: "a" }] } } }, /components\/0\/monitor The document has no key "a"/],

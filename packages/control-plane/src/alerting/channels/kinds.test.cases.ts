@@ -130,7 +130,11 @@ export const kindCases: Record<ChannelType, KindCase> = {
       [{ template: '{"text": {{title}}}' }, "/template", /not JSON.*inside a string/],
       [{ template: '{"text": "{{titel}}"}' }, "/template", /no field \{\{titel\}\}.*title, text/],
       [{ template: '"{{__proto__}}"' }, "/template", /no field/],
-      [{ template: '{"text": "{{title}} of {{url}"}' }, "/template", /"\{\{url\}"\}" is not closed: write \{\{field\}\}/],
+      [
+        { template: '{"text": "{{title}} of {{url}"}' },
+        "/template",
+        /"\{\{url\}"\}" is not closed: write \{\{field\}\}/,
+      ],
       // Quadratic and cubic expressions take seconds for these.
       [{ template: `"{{${" ".repeat(16_000)}"` }, "/template", /not closed/],
       [{ template: `"${"{{ ".repeat(5_000)}"` }, "/template", /not closed/],

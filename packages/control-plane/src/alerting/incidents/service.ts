@@ -2,6 +2,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { type ActorCtx, type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { type CauseLine, causeLine } from "../../platform/db/causes.ts";
 import { type Page, pageOf } from "../../platform/http/wire.ts";
+import { portionsOf } from "../../platform/process/turns.ts";
 import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
 import { filterOf, findIncident, presentIncident } from "./find.ts";
 import * as queries from "./queries.ts";
@@ -138,6 +139,9 @@ export async function monitorsWithIncidents(ctx: Ctx): Promise<{ id: string; nam
   return await queries.selectMonitorsWithIncidents(ctx.sql, ctx.orgId, 500);
 }
 
+/** Imported incidents of one statement: 50,000 hold the event loop for 0.3 s and take 90 MB. */
+const pastAtOnce = 2_000;
+
 /**
  * Stores incidents from before the first own results of targets: closed, without a notice, no evidence. Call it in a
  * transaction, with targets of the organisation. Returns the first target that has more than `most`; null for none.
@@ -148,7 +152,10 @@ export async function importIncidents(
   most: number,
 ): Promise<string | null> {
   if (incidents.length === 0) return null;
-  const rows = incidents.map((one) => ({ ...one, id: newId() }));
-  await insertPast(tx.sql, tx.orgId, rows, { severity: "major", imported: true }, new Date(tx.clock.now()));
-  return await selectFull(tx.sql, [...new Set(rows.map(({ targetId }) => targetId))], most);
+  const now = new Date(tx.clock.now());
+  for (const some of portionsOf(incidents, pastAtOnce)) {
+    const rows = some.map((one) => ({ ...one, id: newId() }));
+    await insertPast(tx.sql, tx.orgId, rows, { severity: "major", imported: true }, now);
+  }
+  return await selectFull(tx.sql, [...new Set(incidents.map(({ targetId }) => targetId))], most);
 }

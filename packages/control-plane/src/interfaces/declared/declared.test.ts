@@ -614,6 +614,15 @@ t.test("scopes are those of the kinds, pages are for owners, secrets for nobody"
   t.match(await refusal(t, () => applyConfig(reader, { project: "shop", document, plan_token })), {
     code: "INSUFFICIENT_SCOPE",
   });
+  t.match(
+    await refusal(t, () => applyConfig(reader, { project: "shop", document, plan_token: "nonsense" })),
+    { code: "INSUFFICIENT_SCOPE" },
+    "before anything is said about the plan",
+  );
+  t.match(
+    await refusal(t, () => applyConfig({ ...ctx, role: "member" }, { project: "shop", document, plan_token: "" })),
+    { code: "OWNER_REQUIRED" },
+  );
   t.match(await refusal(t, () => planOf(only("targets:read"), { version: 1 })), { code: "INSUFFICIENT_SCOPE" });
   t.match(await refusal(t, () => planOf({ ...reader, role: "member" }, document)), { code: "OWNER_REQUIRED" });
   t.match(await refusal(t, () => exportConfig(only("targets:read"), {})), { code: "INSUFFICIENT_SCOPE" });
@@ -625,6 +634,83 @@ t.test("scopes are those of the kinds, pages are for owners, secrets for nobody"
     await exportOf(reader, {}),
   ]);
   t.notMatch(shown, /SECRET/);
+});
+
+const monitorsOf = (count: number, more: object = {}): Document =>
+  Object.fromEntries(
+    Array.from({ length: count }, (_, n) => [
+      `m/${n}`,
+      { name: `M${n}`, check: { type: "http", url: "https://a.example.org/", ...more } },
+    ]),
+  );
+
+t.test("defaults are judged once: their faults point at them, and only those that a monitor would have", async (t) => {
+  const ctx = await newOrg(system);
+  const faultsOf = async (defaults: object, monitors: Document) => {
+    const { message, field, details } = await refusal(t, () => planOf(ctx, { version: 1, defaults, monitors }));
+    const errors = ((details as Loose)?.errors ?? [{ field, message }]) as { field: string }[];
+    return errors.map((one) => one.field.replace("/document", "")).sort();
+  };
+  const defaults = {
+    tags: ["", "${UNSET}", "fine"],
+    interval: "soon",
+    check: { timeout: "1m30", body: "${X} $${Y}", headers: { "X-A": 1 }, period: 5 },
+  };
+  t.same(await faultsOf(defaults, monitorsOf(500)), [
+    "/defaults/check/body",
+    "/defaults/check/headers/X-A",
+    "/defaults/check/timeout",
+    "/defaults/interval",
+    "/defaults/tags/1",
+  ]);
+  const written = { ...monitorsOf(1, { timeout: 5000, body: null, headers: {} }) } as Loose;
+  Object.assign(written["m/0"], { tags: [], interval: 60 });
+  const { changes } = await planOf(ctx, { version: 1, defaults, monitors: written });
+  t.match(changes, [{ fields: [{ path: "/name" }, { path: "/check" }, { path: "/tags" }, { path: "/interval" }] }]);
+  t.same(await faultsOf({ tags: Array.from({ length: 5_000 }, () => "x") }, monitorsOf(3)), ["/defaults/tags"]);
+  t.same(await faultsOf({ alerts: Array.from({ length: 5_000 }, () => "x") }, monitorsOf(3)), ["/defaults/alerts"]);
+});
+
+t.test("what defaults add is bounded, a reply has the first changes, and a plan ends with its request", async (t) => {
+  const ctx = await newOrg(system);
+  const defaults = { check: { method: "POST", body: "x".repeat(30_000) } };
+  t.match(await refusal(t, () => planOf(ctx, { version: 1, defaults, monitors: monitorsOf(1_200) })), {
+    code: "PAYLOAD_TOO_LARGE",
+    field: "/document/defaults",
+    message: /With their defaults the monitors have 35 MiB; at most 32 MiB/,
+  });
+  const large = { version: 1, defaults, monitors: monitorsOf(1_110) };
+  const { summary, changes, warnings } = await planOf(ctx, large);
+  t.equal(summary["create"], 1_110);
+  t.ok(changes.length > 1_000 && changes.length < 1_110, String(changes.length));
+  t.ok(JSON.stringify(changes).length <= 32 * 1024 * 1024);
+  t.match(warnings, [`The reply has the first ${changes.length} of 1110 changes`]);
+  let asked = 0;
+  const gone = { ...ctx, isGone: () => ++asked > 3 };
+  await t.rejects(planOf(gone, large), { name: "ClientGone" });
+  t.equal(asked, 4, "nothing is done after that");
+});
+
+t.test("one object of a document is bounded in fields and in the length of its texts", async (t) => {
+  const ctx = await newOrg(system);
+  const fields = Object.fromEntries(Array.from({ length: 1_001 }, (_, n) => [`f${n}`, n]));
+  const refused = (document: Document) => refusal(t, () => planOf(ctx, { version: 1, ...document }));
+  t.match(await refused({ monitors: { a: fields } }), {
+    field: "/document/monitors/a",
+    message: /at most 1000 fields/,
+  });
+  t.match(await refused({ monitors: monitorsOf(1, { headers: fields }) }), {
+    field: "/document/monitors/m~10/check/headers",
+  });
+  t.match(await refused({ monitors: { a: { name: "$${".repeat(100_000) } } }), {
+    field: "/document/monitors/a/name",
+    message: /at most 262144 characters/,
+  });
+  t.match(await refused({ defaults: { check: fields } }), { field: "/document/defaults/check" });
+  t.match(await refused({ monitors: { a: { name: "$${A} $$${B} ${C} ${D}" } } }), {
+    code: "UNRESOLVED_VARIABLE",
+    message: /^\$\{C\} has no value/,
+  });
 });
 
 t.test("monitors depend on keys, also on new ones; exported and compared; a cycle is refused at plan", async (t) => {

@@ -9,7 +9,7 @@ import { refuseLength, type SchemaNode, validate } from "@statusmesh/shared/vali
 import { defaultFields } from "@statusmesh/shared/declared/files";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
 import { getOrMake } from "../../platform/caches.ts";
-import { readLevels, readDurations, sizeOf, unescaped } from "./texts.ts";
+import { readDurations, readLevels, sizeOf, sizeRule, unescaped } from "./texts.ts";
 
 /** Fields that objects have unless they say otherwise. The values are shared by the objects, and never changed. */
 class Fields {
@@ -98,9 +98,9 @@ function defaultsIn(value: unknown, faults: Faults): Json {
     return {};
   }
   const known: Json = {};
-  for (const [name, field] of Object.entries(value)) {
+  for (const name in value) {
     if (faults.isFull) break;
-    if (defaultFields.includes(name)) known[name] = field;
+    if (defaultFields.includes(name)) known[name] = value[name];
     else
       wrong(
         `Monitors have no default "${name.slice(0, 120)}".${suggestion(name, defaultFields)}`,
@@ -108,7 +108,11 @@ function defaultsIn(value: unknown, faults: Faults): Json {
         "UNKNOWN_FIELD",
       );
   }
-  return known;
+  const isSmall = faults.check(() => {
+    sizeRule(known, at);
+    return true;
+  });
+  return isSmall === true ? known : {};
 }
 
 const partials = new WeakMap<TSchema, TSchema>();

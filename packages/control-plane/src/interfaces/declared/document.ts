@@ -8,7 +8,7 @@ import { suggestion } from "@statusmesh/shared/text";
 import { type IsGone, mapInTurns } from "../../platform/process/turns.ts";
 import { perSection, type Section, sections } from "@statusmesh/shared/declared/files";
 import { type Defaults, readDefaults } from "./defaults.ts";
-import { crowded, crowdedFault, readDurations, readLevels, sizeOf, unescaped } from "./texts.ts";
+import { readDurations, readLevels, sizeOf, sizeRule, unescaped } from "./texts.ts";
 
 /*
  * The document of a project as it is sent, taken apart: objects with their defaults filled in, texts unescaped and
@@ -92,12 +92,14 @@ async function readSection(
   const readOne = ([key, object]: [string, unknown]): void => {
     if (faults.isFull) return;
     const pointer = `${base}/${pointerSegment(key)}`;
-    const full = crowded(object, pointer);
     if (!keyPattern.test(key))
       add(faults, "INVALID_BODY", "A key has 1 to 120 of a-z, 0-9, dot, hyphen, underscore and slash.", pointer);
     else if (!isObject(object)) add(faults, "INVALID_BODY", `${key} must be an object.`, pointer);
-    else if (full !== null) faults.add(crowdedFault(full));
-    else read.set(key, readObject({ section, key, pointer, object, defaults, size }, faults));
+    else
+      faults.check(() => {
+        sizeRule(object, pointer);
+        read.set(key, readObject({ section, key, pointer, object, defaults, size }, faults));
+      });
   };
   await mapInTurns(Object.entries(value), readOne, isGone);
   if (size.merged > Math.max(maxMerged.characters, maxMerged.times * size.written))

@@ -24,7 +24,8 @@ const uptimeMs = minuteMs;
 const yearMs = hourMs;
 /** Of the texts of all organisations; one of 10,000 monitors has about 25 MB. */
 const maxBytes = 67_108_864;
-const mostOrgs = 1000;
+/** Of the uptimes of all organisations; those of a monitor take about 300. */
+const uptimeBytes = { all: 33_554_432, monitor: 300 };
 
 type Uptimes = Map<string, Record<UptimeWindow, number | null>>;
 
@@ -57,7 +58,8 @@ function newCaches({ clock }: Ctx): Caches {
     uptimes: new LRUCache({
       ...shared,
       ttl: uptimeMs,
-      max: mostOrgs,
+      maxSize: uptimeBytes.all,
+      sizeCalculation: ({ size }) => 1 + uptimeBytes.monitor * size,
       fetchMethod: (_org, _stale, { context }) => uptimesOf(context),
     }),
     years: new LRUCache({

@@ -1,8 +1,10 @@
 import { Cron } from "croner";
+import { LRUCache } from "lru-cache";
 import { type HeartbeatCheck, maxGraceMs } from "@statusmesh/shared/checks/heartbeat";
 import { AppError } from "@statusmesh/shared/errors";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { minuteMs } from "@statusmesh/shared/time";
+import { atMost, getOrMake } from "../../platform/caches.ts";
 
 /* When the reports of a job are due by its schedule. Agents do not need it, so it is not among the check kinds. */
 
@@ -56,15 +58,16 @@ function spelled(text: string, { least, most }: Field, listed: boolean): string 
 /**
  * A schedule as Vixie cron reads it. Day of month and day of week are joined by OR where neither field begins with a
  * star, else by AND. Where neither minute nor hour begins with one, a local time that occurs twice is due the first
- * time, and a skipped one at the end of the gap; other jobs run by the clock on the wall.
+ * time, and a skipped one at the end of the gap; other jobs run by the clock on the wall. Without a time zone a search
+ * costs a seventh.
  */
-function parse(cron: string, timezone: string): Cron {
+function parse(cron: string, timezone: string | null): Cron {
   const parts = cron.split(/[ \t]+/);
   const isFixed = !isStar(parts[0]!) && !isStar(parts[1]!);
   const pattern = parts.map((text, n) => spelled(text, fields[n]!, isFixed && n < 2)).join(" ");
   return new Cron(pattern, {
     mode: "5-part",
-    timezone,
+    ...(timezone === null ? { utcOffset: 0 } : { timezone }),
     paused: true,
     domAndDow: isStar(parts[2]!) || isStar(parts[4]!),
     fixedTimeRule: "no-wildcard",
@@ -75,7 +78,7 @@ function parse(cron: string, timezone: string): Cron {
 function faultIn(cron: string): { text: string; name: string; position: number } | null {
   for (const [n, { 0: text, index }] of [...cron.matchAll(/\S+/g)].entries()) {
     try {
-      parse(fields.map((_, at) => (at === n ? text : "*")).join(" "), "UTC");
+      parse(fields.map((_, at) => (at === n ? text : "*")).join(" "), null);
     } catch {
       return { text, name: fields[n]!.name, position: index + 1 };
     }
@@ -83,8 +86,8 @@ function faultIn(cron: string): { text: string; name: string; position: number }
   return null;
 }
 
-/** The schedule, compiled. Throws AppError. */
-function compiled({ cron, timezone }: Schedule): Cron {
+/** The schedule, compiled for `zone`: its own, or null for the clock on the wall. Throws AppError. */
+function compiled({ cron, timezone }: Schedule, zone: string | null): Cron {
   const text = nicknames.get(cron.trim().toLowerCase()) ?? cron.trim();
   // The library also reads points in time, and patterns with seconds or years.
   if (!/^[^\s@]+(?:[ \t]+[^\s@]+){4}$/.test(text))
@@ -99,7 +102,7 @@ function compiled({ cron, timezone }: Schedule): Cron {
     throw refuse(`"${timezone}" is not an IANA time zone, for example Europe/Berlin.`, "/schedule/timezone");
   }
   try {
-    return parse(text, timezone);
+    return parse(text, zone);
   } catch (error) {
     const fault = faultIn(cron);
     const words =
@@ -112,27 +115,36 @@ function compiled({ cron, timezone }: Schedule): Cron {
 
 /** The first time after `after` (both Unix ms) that the schedule names, in its zone; null when it never comes. */
 export function nextOf(schedule: Schedule, after: number): number | null {
-  return compiled(schedule).nextRun(new Date(after))?.getTime() ?? null;
+  return compiled(schedule, schedule.timezone).nextRun(new Date(after))?.getTime() ?? null;
 }
 
 /** Occurrences that are read for the longest time between two; from a fixed time, so that it is the same always. */
 const occurrences = 20;
 const reference = new Date("2026-01-01T00:00:00Z");
 
-/** Longest time between two reports, ms; for a schedule that of its next occurrences. */
-function periodOf({ period, schedule }: HeartbeatCheck): number {
-  if (schedule === null) return period!;
-  const cron = compiled(schedule);
-  const times = cron.nextRuns(occurrences, reference).map((at) => at.getTime());
-  return Math.max(...times.slice(1).map((at, n) => at - times[n]!), minuteMs);
+/** The longest time between two reports by a schedule, ms; null where it names a time that never comes. */
+const periods = new LRUCache<string, { ms: number | null }>(atMost(10_000));
+
+/** The period of a schedule, which every validation and every export needs. Throws AppError. */
+function scheduledPeriod(schedule: Schedule): number | null {
+  const read = (): { ms: number | null } => {
+    const found = compiled(schedule, null).nextRuns(occurrences, reference);
+    const times = found.map((at) => at.getTime());
+    return { ms: times.length === 0 ? null : Math.max(...times.slice(1).map((at, n) => at - times[n]!), minuteMs) };
+  };
+  return getOrMake<string, { ms: number | null }>(periods, `${schedule.timezone} ${schedule.cron}`, read).ms;
 }
+
+/** Longest time between two reports, ms; for a schedule that of its next occurrences. */
+const periodOf = ({ period, schedule }: HeartbeatCheck): number =>
+  schedule === null ? period! : (scheduledPeriod(schedule) ?? minuteMs);
 
 /** Minimum of the default grace. */
 const leastGraceMs = minuteMs;
 
 /** Refuses a schedule that cannot be read, or that names a time that never comes. After the rules of the kind. */
 export function scheduleRule({ schedule }: HeartbeatCheck): void {
-  if (schedule !== null && nextOf(schedule, reference.getTime()) === null)
+  if (schedule !== null && scheduledPeriod(schedule) === null)
     throw refuse(`The cron schedule "${schedule.cron}" names a time that never comes.`, "/schedule/cron");
 }
 

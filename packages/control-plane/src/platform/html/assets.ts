@@ -135,10 +135,12 @@ function modulesOf(files: ReadonlyMap<string, Asset>, name: string): string[] {
     const imports = files
       .get(at)!
       .body.toString()
-      .matchAll(/^import .*"\.\/(.+)";$/gm);
-    for (const [, next] of imports) {
-      if (!files.has(next!)) throw new Error(`${at} imports ${next}, which does not exist`);
-      if (!found.has(next!)) follow((found.add(next!), next!));
+      .split("\n")
+      .filter((line) => line.startsWith("import ") && line.endsWith('";'))
+      .flatMap((line) => line.slice(0, -2).split('"./')[1] ?? []);
+    for (const next of imports) {
+      if (!files.has(next)) throw new Error(`${at} imports ${next}, which does not exist`);
+      if (!found.has(next)) follow((found.add(next), next));
     }
   };
   follow(name);
@@ -152,10 +154,9 @@ function partsOf(folder: string): Map<string, string[]> {
     .filter((entry) => entry.isFile() && !entry.name.startsWith("."))
     .map((entry) => join(entry.parentPath, entry.name));
   for (const path of paths.sort()) {
-    const name = relative(folder, path)
-      .split(sep)
-      .join("/")
-      .replace(/(\.css)\/.*$/, "$1");
+    const steps = relative(folder, path).split(sep);
+    const sheet = steps.findIndex((step) => step.endsWith(".css"));
+    const name = (sheet < 0 ? steps : steps.slice(0, sheet + 1)).join("/");
     parts.set(name, [...(parts.get(name) ?? []), path]);
   }
   return parts;
@@ -169,7 +170,11 @@ const themed = /light-dark\(((?:[^(),]|\([^)]*\))+), ((?:[^()]|\([^)]*\))+)\)/g;
  * those whose system asks for it. Paper is light.
  */
 function withThemes(tokens: string): string {
-  const both = tokens.match(/^ *--[\w-]+:[^;]*light-dark[^;]*;\n/gm)!.join("");
+  const both = tokens
+    .split(/(?<=;\n)/)
+    .filter((part) => part.includes("light-dark("))
+    .map((part) => part.slice(part.search(/^ *--/m)))
+    .join("");
   const dark = (root: string) => `${root} {\n${both.replaceAll(themed, "$2")}  color-scheme: dark;\n}\n`;
   return (
     tokens.replaceAll(themed, "$1").replace("light dark;", "light;") +

@@ -85,13 +85,13 @@ export function pageHosts(config: HostConfig, pageOfDomain: (host: string) => Pr
 }
 
 /** An address is no domain. */
-const addresses = /^(?:[\d.]+|.*:.*|localhost)$/;
+const isAddress = (host: string): boolean => host === "localhost" || host.includes(":") || /^[\d.]+$/.test(host);
 
 async function byDomain(
   host: string,
   pageOfDomain: (host: string) => Promise<string | null>,
 ): Promise<PageHost | null> {
-  if (host === "" || addresses.test(host)) return null;
+  if (host === "" || isAddress(host)) return null;
   const pageId = await pageOfDomain(host);
   return pageId === null ? null : { pageId };
 }

@@ -166,7 +166,7 @@ const embedded = /^(?:::ffff|64:ff9b:):([0-9a-f]{1,4}):([0-9a-f]{1,4})$/;
  */
 export function canonicalAddress(text: string): string {
   const bare = /^\[(.*)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
-  const address = bare.replace(/%.*$/, "");
+  const address = bare.split("%", 1)[0]!;
   const family = isIP(address);
   if (family === 0) return text;
   if (family === 4) return address;

@@ -27,7 +27,9 @@ const componentIds = Type.Array(
 );
 
 const longestEmail = 254;
-const emailPattern = '^[^\\s@<>(),;:"\\\\\\[\\]]+@[^\\s@<>(),;:"\\\\\\[\\]]+\\.[^\\s@<>(),;:"\\\\\\[\\]]+$';
+// Labels exclude the dot: otherwise a search would try every dot of the domain as the last one.
+const inAddress = '[^\\s@<>(),;:"\\\\\\[\\]';
+const emailPattern = `^${inAddress}]+@(?:${inAddress}.]+\\.)+${inAddress}.]+$`;
 export const isEmail = (text: string): boolean => text.length <= longestEmail && new RegExp(emailPattern).test(text);
 
 /** Body of a visitor's request to subscribe, as JSON or as a form. */

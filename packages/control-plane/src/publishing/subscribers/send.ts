@@ -147,7 +147,10 @@ async function attempt(system: System, subscriberId: string, work: () => Promise
     return true;
   } catch (error) {
     // Mail servers repeat the address in their refusals.
-    const reason = messageOf(error).replaceAll(/\S+@\S+/g, "<address>");
+    const reason = messageOf(error)
+      .split(/(\s)/)
+      .map((word) => (word.includes("@") ? "<address>" : word))
+      .join("");
     system.log.warn({ subscriber: subscriberId, reason }, "a message to a subscriber could not be sent");
     return false;
   }

@@ -151,7 +151,10 @@ function templateRule(template: string): void {
   }
   filled(template, (name) => {
     if (!Object.hasOwn(templateFields, name))
-      invalid(`There is no field {{${name.slice(0, 40)}}}. The fields are ${Object.keys(templateFields).join(", ")}.`, "/template");
+      invalid(
+        `There is no field {{${name.slice(0, 40)}}}. The fields are ${Object.keys(templateFields).join(", ")}.`,
+        "/template",
+      );
     return "";
   });
 }
