@@ -190,7 +190,7 @@ function expiryIn(answer: unknown): string | undefined {
 /** A state in the words of RDAP, also where a registry writes it as EPP does: `clientHold`, `client_hold`. */
 const stateIn = (text: string): string =>
   text
-    .replace(/\s*https?:\S*$/, "")
+    .split(/https?:/, 1)[0]!
     .replaceAll(/(?<=[a-z])(?=[A-Z])|[_-]+/g, " ")
     .trim()
     .toLowerCase();

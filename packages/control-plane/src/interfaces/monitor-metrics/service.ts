@@ -44,6 +44,10 @@ const caches = (ctx: Ctx): Caches => getOrMake(cachesOf, ctx.sql, () => newCache
 /** Concurrent scrapes share one read; failures are not cached. */
 function newCaches({ clock }: Ctx): Caches {
   const shared = { ttlResolution: 0, perf: { now: () => clock.now() } };
+  const sized = {
+    maxSize: uptimeBytes.all,
+    sizeCalculation: ({ size }: { size: number }) => 1 + uptimeBytes.monitor * size,
+  };
   const texts = (read: (ctx: Ctx) => Promise<Buffer[]>) =>
     new LRUCache<string, Buffer[], Ctx>({
       ...shared,
@@ -58,14 +62,13 @@ function newCaches({ clock }: Ctx): Caches {
     uptimes: new LRUCache({
       ...shared,
       ttl: uptimeMs,
-      maxSize: uptimeBytes.all,
-      sizeCalculation: ({ size }) => 1 + uptimeBytes.monitor * size,
+      ...sized,
       fetchMethod: (_org, _stale, { context }) => uptimesOf(context),
     }),
     years: new LRUCache({
       ...shared,
       ttl: yearMs,
-      max: mostOrgs,
+      ...sized,
       fetchMethod: (_org, _stale, { context }) => yearsOf(context),
     }),
   };
