@@ -59,13 +59,13 @@ function newCaches({ clock }: Ctx): Caches {
   return {
     texts: texts(textOf),
     kuma: texts(kumaTextOf),
-    uptimes: new LRUCache({
+    uptimes: new LRUCache<string, Uptimes, Ctx>({
       ...shared,
       ttl: uptimeMs,
       ...sized,
       fetchMethod: (_org, _stale, { context }) => uptimesOf(context),
     }),
-    years: new LRUCache({
+    years: new LRUCache<string, Map<string, YearOf>, Ctx>({
       ...shared,
       ttl: yearMs,
       ...sized,
