@@ -78,7 +78,7 @@ function cleanText(text: string, form: TextForm, maxLength: number): string | Fa
   return clean;
 }
 
-/** True for more than `most` code points. To count those of a MiB takes 30 ms, so only texts that are near are counted. */
+/** True for more than `most` code points. Only short texts are counted: those of a MiB take 30 ms. */
 export const isLonger = (text: string, most: number): boolean =>
   text.length > most && (text.length > 2 * most || [...text].length > most);
 

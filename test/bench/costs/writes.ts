@@ -4,7 +4,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { colleagueOf, type Person, tokenOf } from "../../harness/cast.ts";
 import { insertTargets } from "../../harness/targets.ts";
 
-/* Requests whose bodies are as costly as their limits allow: plans, an export, templates, history, pings of an agent. */
+/* Requests that are as costly as their limits allow: plans, an export, templates, history, pings of an agent. */
 
 /** A request that is measured beside the reads. */
 export interface Write {
@@ -85,7 +85,8 @@ export async function writesOf(
     spec: (n) => ({ ...cron(n), period: null, grace: 3_600_000, post_only: false }) as never,
   });
   const inPlain = (id: string) => `plain:${id.replaceAll("-", "")}`;
-  await sql`insert into heartbeats (target_id, token) select * from unnest(${ids}::uuid[], ${ids.map(inPlain)}::text[])`;
+  await sql`
+    insert into heartbeats (target_id, token) select * from unnest(${ids}::uuid[], ${ids.map(inPlain)}::text[])`;
   const now = Date.now();
   const minute = (n: number) => `${new Date(now - 86_400_000 - n * 60_000).toISOString().slice(0, 19)}Z`;
   const write = (name: string, path: string, body: object, more: Partial<Write> = {}): Write => ({
