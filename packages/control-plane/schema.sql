@@ -1190,6 +1190,7 @@ create table targets (
   version bigint not null default 1,
   former_regions text[] not null default '{}'::text[],
   past_intervals jsonb not null default '{}'::jsonb,
+  run_due_since timestamp with time zone,
   search_text text not null default ''::text,
   search text not null generated always as (lower(((name || '
 '::text) || search_text))) stored,

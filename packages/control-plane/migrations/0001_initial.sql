@@ -403,6 +403,8 @@ create table targets (
   -- Earlier intervals in seconds with the time of their replacement: {"60": "2026-11-22T09:30:00Z"}. An agent that
   -- has not been sent the edit yet continues in the old slots.
   past_intervals         jsonb not null default '{}',
+  -- When an edit last asked for a run soon: of the check, to a shorter interval, or of a pause. Null: none has.
+  run_due_since          timestamptz,
   -- Search terms of the check (URL, host or domain). Not indexed: a substring search in 10,000 targets takes 4 ms.
   search_text            text not null default '',
   search                 text not null generated always as (lower(name || e'\n' || search_text)) stored,

@@ -4,7 +4,7 @@ import { current } from "./replay.ts";
 import type { Actor } from "./event-schema.ts";
 import { actorOf } from "./events.ts";
 import { changeEvidence, type EvidenceChange, type LockedEvidence, type Reevaluated } from "./evidence.ts";
-import { closeByHand, openByHand, reconsider } from "./overrides.ts";
+import { closeByHand, openByHand, reconsider, restart } from "./overrides.ts";
 import type { ManualFacts } from "./record-queries.ts";
 import * as ladderQueries from "./ladder-queries.ts";
 import * as lifecycleQueries from "./lifecycle-queries.ts";
@@ -62,6 +62,8 @@ export async function closeSilently(ctx: Ctx, targetIds: readonly string[]): Pro
 /** A target before an edit, and the regions that probe it afterwards. */
 export interface PolicyEdit extends PolicyFields {
   regions: readonly string[];
+  /** True when the check is another one: earlier runs are no evidence about it. */
+  restarts?: boolean;
 }
 
 /**
@@ -74,6 +76,8 @@ export async function reevaluate(ctx: Ctx, edits: ReadonlyMap<string, PolicyEdit
     await decideOn(ctx, sorted.slice(at, at + portion), { closedBy: "engine" }, ({ policy, state }, id) => {
       const edit = edits.get(id)!;
       const { regions } = edit;
+      if (edit.restarts === true)
+        return { evaluation: restart(policyOf(edit), state.evaluation, ctx.clock.now()), latest: {} };
       return {
         evaluation: reconsider(
           state.evaluation,

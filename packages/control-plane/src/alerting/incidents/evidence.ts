@@ -4,7 +4,7 @@ import type { Cause, CheckStatus } from "@statusmesh/shared/result";
 import { inTransaction, type System } from "../../platform/context.ts";
 import { commitBehind, type Db, type Ids } from "../../platform/db/sql.ts";
 import { forEachInTurns } from "../../platform/process/turns.ts";
-import { evaluate, type Evaluation, type Refuted } from "./replay.ts";
+import { bySlot, evaluate, type Evaluation, type Refuted } from "./replay.ts";
 import {
   lockStates,
   type LockedState,
@@ -247,7 +247,11 @@ export function addRuns(
   const latest = { ...state.latest };
   const shown = latest[region]?.slot ?? 0;
   if (refuted.some(({ from, to }) => shown >= from && shown < to)) delete latest[region];
-  for (const run of runs) if (run.slot > (latest[region]?.slot ?? 0)) latest[region] = latestOf(run, latest[region]);
+  const isEvidence = ({ slot }: RunEvidence): boolean => bySlot([slot, region], state.evaluation.horizon) > 0;
+  for (const run of runs) {
+    const known = latest[region];
+    if (known === undefined ? isEvidence(run) : run.slot > known.slot) latest[region] = latestOf(run, known);
+  }
   const graded = runs.map(({ slot, status }) => ({ slot, region, grade: gradeOf(status) }));
   return {
     evaluation: evaluate(policy, state.evaluation, graded, { freshAfter: now - freshnessMs(policy), newId, refuted }),

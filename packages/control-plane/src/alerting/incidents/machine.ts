@@ -179,6 +179,8 @@ export function decide(
     incident.regionsUp = passing.sort();
     return "resolved";
   }
+  // Without votes nothing is known yet: the check has just been changed.
+  if (!incident.manual && failing.length === 0 && passing.length === 0) return null;
   const escalates = major && incident.severity === "minor";
   if (escalates) incident.severity = "major";
   // A person said how severe it is: runs raise that and do not lower it.

@@ -1,6 +1,6 @@
 import { copyCheckpoint, current, type Evaluation, type EvaluationState } from "./replay.ts";
 import { closedSilently, keepNotified, planNotices } from "./notices.ts";
-import { close, decide, type EngineSeverity, manualIncident } from "./machine.ts";
+import { type Checkpoint, close, decide, type EngineSeverity, manualIncident } from "./machine.ts";
 import type { Policy } from "./policy.ts";
 
 /*
@@ -103,6 +103,17 @@ export function reconsider(
     retracted: [],
     notices,
   };
+}
+
+/**
+ * Drops the evidence of runs before `at` (Unix ms), also of those that arrive later. An open incident stays until the
+ * votes of later runs close it.
+ */
+export function restart(policy: Policy, state: EvaluationState, at: number): Evaluation {
+  const folded = foldAll(policy, state);
+  const base: Checkpoint = { regions: {}, incident: folded.base.incident };
+  const horizon = folded.horizon[0] < at ? ([at, ""] as const) : folded.horizon;
+  return { ...unchanged, state: { ...folded, base, horizon }, checkpoint: base };
 }
 
 const unchanged = { inserted: [], updated: [], retracted: [], notices: [] };

@@ -11,13 +11,17 @@ export interface AssignableRow {
   spec: CheckSpec;
   /** False when the region does not run it any more. */
   assigned: boolean;
-  /** True while it has no result. */
-  fresh: boolean;
+  /** True when it is to run soon: it has no result, or none since an edit that asks for one. */
+  isDue: boolean;
+  /** Its creation, or the last edit that asks for a run. */
+  due_since: Date;
   created_at: Date;
 }
 
 const assignable = (sql: Db, region: string) => sql`
-  t.id, t.org_id, t.version, t.interval_secs, t.spec, t.created_at, s.last_result_at is null as fresh,
+  t.id, t.org_id, t.version, t.interval_secs, t.spec, t.created_at,
+  coalesce(s.last_result_at < t.run_due_since, s.last_result_at is null) as "isDue",
+  coalesce(t.run_due_since, t.created_at) as due_since,
   t.enabled and o.deleted_at is null
     and exists (select 1 from target_regions r where r.target_id = t.id and r.region_id = ${region}) as assigned`;
 

@@ -15,7 +15,7 @@ import type { Hub } from "../../platform/db/notify.ts";
 import { pause } from "../../platform/process/pause.ts";
 import { selectRechecks } from "../../alerting/incidents/engine.ts";
 import { disabledRegionIds } from "../regions/service.ts";
-import { issueSlots, leastRecheckMs } from "../results/engine.ts";
+import { issueSlots, leastRecheckMs, selectIssuedSince } from "../results/engine.ts";
 import { openSpec } from "../targets/service.ts";
 import {
   type AssignableRow,
@@ -36,8 +36,11 @@ const heartbeatMs = 5_000;
 const cursorLifeMs = 600_000;
 /** Debounce of edits, ms. */
 const settleMs = 20;
-/** Targets without a result run at once; with many, this many per second. */
-const firstRunsPerSecond = 200;
+/** Targets that are due run at once; with many, this many per second, and all of them within {@link longestDueMs}. */
+const dueRunsPerSecond = 200;
+const longestDueMs = 10_000;
+/** How long the regions of a target may be apart in noticing that it is due, ms. */
+const raceMs = 60_000;
 
 /**
  * State at the last reply to an agent: the database snapshot, the agents of the region, and whether the region was
@@ -143,13 +146,15 @@ async function look(
   );
   const isMine = (row: AssignableRow) => row.assigned && shares.ownerOf(row.id, row.spec) === ctx.agentId;
   const mayBeMine = (id: string) => shares.mayHaveRun(ctx.agentId, id);
-  let first = 0;
+  const due = await dueOf(ctx, rows.filter(isMine));
+  const dueEveryMs = Math.min(1000 / dueRunsPerSecond, longestDueMs / due.size);
+  let given = 0;
   const checks = rows.flatMap((row): AssignedCheck[] => {
     if (!isMine(row)) return [];
     const check = openOrWithhold(ctx, row);
     const intervalMs = row.interval_secs * 1000;
-    const next = row.fresh
-      ? Math.max(now, row.created_at.getTime()) + Math.floor((first++ * 1000) / firstRunsPerSecond)
+    const next = due.has(row.id)
+      ? Math.max(now, row.created_at.getTime()) + Math.floor(given++ * dueEveryMs)
       : slotOf(ctx, row, now);
     return [
       {
@@ -163,12 +168,11 @@ async function look(
       },
     ];
   });
-  const fresh = new Set(rows.filter((row) => row.fresh).map((row) => row.id));
   await issueSlots(
     ctx.sql,
     ctx.region,
     checks
-      .filter((check) => fresh.has(check.target_id))
+      .filter((check) => due.has(check.target_id))
       .map((check) => ({ targetId: check.target_id, slotMs: check.next_due_at })),
   );
   // An agent takes no notice of a target that it does not run.
@@ -188,6 +192,23 @@ async function look(
     rechecks,
   };
   return { reply, otherRechecks: rechecks.length > 0 && asked !== cursor?.rechecks };
+}
+
+/**
+ * The targets that are to run soon: those without a result since they are due, and of those that another region was
+ * faster to report, those that this region was given no run of.
+ */
+async function dueOf(ctx: AgentCtx, rows: readonly AssignableRow[]): Promise<ReadonlySet<string>> {
+  const due = new Set(rows.filter((row) => row.isDue).map(({ id }) => id));
+  const since = ctx.clock.now() - raceMs;
+  const raced = rows.filter((row) => !row.isDue && row.due_since.getTime() > since);
+  const issued = await selectIssuedSince(
+    ctx.sql,
+    ctx.region,
+    raced.map(({ id, due_since: from }) => ({ targetId: id, slotMs: from.getTime() })),
+  );
+  for (const { id } of raced) if (!issued.has(id)) due.add(id);
+  return due;
 }
 
 /** The first slot whose run has not started, not before the target's creation. */

@@ -24,6 +24,7 @@ import {
 import { sendReminders } from "../../alerting/incidents/reminders.ts";
 import { issueFreeSlot } from "../results/engine.ts";
 import { latencySeries, listPeriods, listResults, throttledTargets, uptime } from "../results/service.ts";
+import { bulkAction } from "../targets/bulk.ts";
 import { createTarget, deleteTarget, getTarget, listMonitors, listTargets, updateTarget } from "../targets/service.ts";
 import { day, hour, minute, noon, second, until } from "../../testing/clock.ts";
 import { addIncident, admit, agentResult, webhookTo } from "../../testing/scene.ts";
@@ -1042,4 +1043,100 @@ t.test("a first run is taken at the slot that a pull gave, however often it was 
   // A slot of the minutes before the target was made is due yet where its start is jittered.
   const slot = nextSlot(id, "eu", hour, 10, clock.now());
   t.equal(await given(), slot < noon ? slot + hour : slot, "with a result it has its grid");
+});
+
+t.test("an edit of the check, to a shorter interval or of a pause has every region run soon", async (t) => {
+  const hub = openHub(sql, log);
+  const id = await newMonitor({ interval: 86_400 });
+  const given = async (agent: AgentCtx) => {
+    const request = {
+      protocol: protocolVersion,
+      agent_version: "1.0.0",
+      kinds: allAbilities,
+      cursor: null,
+      capacity: 0,
+    };
+    const { checks } = await pull(agent, hub, request, AbortSignal.abort());
+    return checks.find((check) => check.target_id === id)!.next_due_at;
+  };
+  const stateOf = async () => {
+    const [row] = await sql`select status, status_until, last_error from target_states where target_id = ${id}`;
+    return row!;
+  };
+  const runs = async (agent: AgentCtx, change: Partial<AgentResult> = {}) => {
+    const slot = await given(agent);
+    t.ok(slot - clock.now() <= 10 * second, "soon");
+    t.match(await report(agent, [agentResult(id, slot, change)]), { stored: 1 });
+    return slot;
+  };
+  await runs(eu);
+  await runs(us);
+  clock.advance(hour);
+  t.ok((await given(eu)) - clock.now() > minute, "at its slot again");
+
+  for (const edit of [{ interval: 3600 }, { check: { timeout: 4000 } }]) {
+    await updateTarget(ctx, id, edit);
+    await runs(eu);
+    await runs(us);
+    clock.advance(2 * minute);
+    t.ok((await given(eu)) - clock.now() > minute || (await given(us)) - clock.now() > minute, "once");
+  }
+  for (const edit of [{ name: "Other" }, { interval: 7200 }, { check: { timeout: 4000 } }, { enabled: false }]) {
+    clock.advance(2 * hour);
+    await report(eu, [agentResult(id, gridSlot(id, "eu", 7200 * second, clock.now() - 7200 * second))]);
+    const before = await sql`select run_due_since from targets where id = ${id}`;
+    await updateTarget(ctx, id, edit);
+    t.strictSame(await sql`select run_due_since from targets where id = ${id}`, before, "other edits ask for none");
+  }
+  await updateTarget(ctx, id, { enabled: true });
+  await runs(eu);
+  await runs(us);
+  clock.advance(2 * hour);
+  await bulkAction(ctx, { ids: [id], action: { type: "disable" } });
+  await bulkAction(ctx, { ids: [id], action: { type: "enable" } });
+  await runs(eu);
+  clock.advance(2 * hour);
+  await bulkAction(ctx, { ids: [id], action: { type: "interval_set", interval: 600 } });
+  await runs(eu);
+  t.match(await stateOf(), { status: "up" });
+});
+
+t.test("a changed check is unknown until it has run; its incident stays until the new check passes", async (t) => {
+  const id = await newMonitor({ interval: 60, alert_confirmations: 2, region_policy: "any" });
+  clock.advance(10 * minute);
+  const start = gridSlot(id, "eu", minute, noon + 2 * minute);
+  const down = (slot: number) => agentResult(id, slot, { status: "down", error: "connection refused" });
+  const stateOf = async () => {
+    const [row] = await sql`select status, status_until, last_error from target_states where target_id = ${id}`;
+    return row!;
+  };
+  await report(eu, [down(start), down(start + minute)]);
+  t.match(await stateOf(), { status: "down", last_error: "connection refused" });
+  const [open] = await incidentsOf(id);
+  t.match(open, { ended_at: null, severity: "major" });
+
+  clock.at = start + 2 * minute + 20 * second;
+  await updateTarget(ctx, id, { check: { host: "other.example.org" } });
+  t.match(await stateOf(), { status: "unknown", status_until: null, last_error: null });
+  t.match(await incidentsOf(id), [{ id: open!.id, ended_at: null, severity: "major" }], "silence closes nothing");
+  await report(eu, [agentResult(id, start + 2 * minute)]);
+  t.match(await stateOf(), { status: "unknown" }, "a late result of the old check is no evidence");
+
+  clock.at = start + 4 * minute + 20 * second;
+  await report(eu, [down(start + 3 * minute)]);
+  t.match(await incidentsOf(id), [{ id: open!.id, ended_at: null, severity: "major" }], "one run confirms nothing");
+  await report(eu, [agentResult(id, start + 4 * minute)]);
+  clock.at = start + 5 * minute + 20 * second;
+  await report(eu, [agentResult(id, start + 5 * minute)]);
+  t.match(
+    await incidentsOf(id),
+    [{ id: open!.id, ended_at: new Date(start + 4 * minute).toISOString() }],
+    "passes of the new check close it",
+  );
+  t.match(await stateOf(), { status: "up" });
+
+  await updateTarget(ctx, id, { enabled: false });
+  await updateTarget(ctx, id, { check: { host: "third.example.org" } });
+  await updateTarget(ctx, id, { enabled: true });
+  t.match(await stateOf(), { status: "unknown" }, "also when it was changed in a pause");
 });

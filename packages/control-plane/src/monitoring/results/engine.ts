@@ -11,5 +11,12 @@ export { latencyColumns, latencyOfRuns, msOfSum } from "./latency-queries.ts";
 export { oldAfterMs, resultDays } from "./hours.ts";
 export { lockSealing } from "./pack-queries.ts";
 export { runs } from "./runs-queries.ts";
-export { dropOldSlots, intervalsOf, issuedKey, issueSlots, selectIssued } from "./issued-slot-queries.ts";
+export {
+  dropOldSlots,
+  intervalsOf,
+  issuedKey,
+  issueSlots,
+  selectIssued,
+  selectIssuedSince,
+} from "./issued-slot-queries.ts";
 export { issueFreeSlot, leastRecheckMs } from "./issued-slots.ts";

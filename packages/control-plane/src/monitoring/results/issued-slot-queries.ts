@@ -1,6 +1,6 @@
 import type { CheckType } from "@statusmesh/shared/checks";
 import { lockSpaces } from "../../platform/db/locks.ts";
-import { arrayOf, type Db, firstOf } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, type Db, firstOf } from "../../platform/db/sql.ts";
 
 /** A slot of a target in a region, Unix ms. */
 export interface Slot {
@@ -63,6 +63,18 @@ export async function selectIssued(sql: Db, region: string, slots: readonly Slot
         (target_id, scheduled_at)
     join issued_slots i on i.target_id = s.target_id and i.region = ${region} and i.scheduled_at = s.scheduled_at`;
   return new Set(rows.map((row) => issuedKey({ targetId: row.target_id, slotMs: row.scheduled_at.getTime() })));
+}
+
+/** The targets that were issued a slot in the region at or after the given one, of those given. */
+export async function selectIssuedSince(sql: Db, region: string, slots: readonly Slot[]): Promise<Set<string>> {
+  if (slots.length === 0) return new Set();
+  const ids = await columnOf<string>(sql`
+    select distinct i.target_id
+    from unnest(${arrayOf(slots.map((slot) => slot.targetId))}::uuid[],
+      ${arrayOf(slots.map((slot) => new Date(slot.slotMs).toISOString()))}::timestamptz[]) as s
+        (target_id, scheduled_at)
+    join issued_slots i on i.target_id = s.target_id and i.region = ${region} and i.scheduled_at >= s.scheduled_at`);
+  return new Set(ids);
 }
 
 export const issuedKey = ({ targetId, slotMs }: Slot): string => `${targetId}/${slotMs}`;

@@ -72,6 +72,8 @@ export const targetRoutes: Route[] = [
     description:
       "Fields left out stay as they are. An edited policy is held against the evidence at once; " +
       "enabled=false closes an open incident silently. " +
+      "A change of `check`, a shorter interval and enabled=true run the check within 10 s; after a change of `check` " +
+      "the status is `unknown` until then, and an open incident stays until the new check passes. " +
       "An edit of scheme, host or port, or of verify_tls to false, must bring every stored secret of the check again.",
     body: TargetPatch,
     etag: true,

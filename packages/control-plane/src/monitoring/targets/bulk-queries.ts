@@ -2,7 +2,7 @@ import type { CheckSpec } from "@statusmesh/shared/checks";
 import type { WriteSource } from "../../platform/context.ts";
 import { budgetOf } from "../../alerting/incidents/service.ts";
 import { arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
-import { pastIntervals, type TargetRow } from "./queries.ts";
+import { pastIntervals, runDue, type TargetRow } from "./queries.ts";
 
 /** The columns that a bulk action needs. */
 export interface LockedTarget extends Pick<
@@ -45,9 +45,9 @@ const sent = (write: Write) => write.sql`
   ${stamped(write)}, changed_xid = pg_current_xact_id(), version = version + 1`;
 
 export async function setEnabled(write: Write, ids: readonly string[], enabled: boolean): Promise<void> {
-  const { sql, orgId } = write;
+  const { sql, orgId, at } = write;
   await sql`
-    update targets set enabled = ${enabled}, ${sent(write)}
+    update targets t set ${runDue(sql, sql`${enabled} and not t.enabled`, at)}, enabled = ${enabled}, ${sent(write)}
     where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
 }
 
@@ -64,7 +64,8 @@ export async function setTags(write: Write, rows: readonly Pick<LockedTarget, "i
 export async function setInterval(write: Write, ids: readonly string[], interval: number): Promise<void> {
   const { sql, orgId, at } = write;
   await sql`
-    update targets t set ${pastIntervals(sql, interval, at)}, interval_secs = ${interval}, ${sent(write)}
+    update targets t set ${pastIntervals(sql, interval, at)},
+      ${runDue(sql, sql`t.enabled and ${interval} < t.interval_secs`, at)}, interval_secs = ${interval}, ${sent(write)}
     where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
 }
 

@@ -1,3 +1,4 @@
+import type { PendingQuery, Row } from "postgres";
 import { type CheckSpec, type CheckType, kindOf } from "@statusmesh/shared/checks";
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import type { Escalation } from "../../access/orgs/schema.ts";
@@ -221,14 +222,26 @@ export const pastIntervals = (sql: Db, interval: number | ReturnType<Db>, at: Da
       where (e.value #>> '{}')::timestamptz > ${at}::timestamptz - ${`${keptIntervals.days} days`}::interval
       order by (e.value #>> '{}')::timestamptz desc limit ${keptIntervals.most}) kept) end`;
 
+/** Assignment that has a target run soon where the condition holds. */
+export const runDue = (sql: Db, condition: PendingQuery<Row[]>, at: Date) => sql`
+  run_due_since = case when ${condition} then ${at}::timestamptz else t.run_due_since end`;
+
 /**
  * Writes the rows. An interval that is replaced is kept with the time of the edit: ingest takes results of its slots.
+ * `restarted`: ids of targets with another check.
  */
-export async function updateTargets(sql: Db, orgId: string, rows: readonly NewTargetRow[]): Promise<void> {
+export async function updateTargets(
+  sql: Db,
+  orgId: string,
+  rows: readonly NewTargetRow[],
+  restarted: readonly string[],
+): Promise<void> {
   const at = rows[0]?.updated_at;
   if (at === undefined) return;
+  const isOther = sql`n.id = any(${arrayOf(restarted)}::uuid[])`;
+  const due = sql`n.enabled and (not t.enabled or n.interval_secs < t.interval_secs or ${isOther})`;
   await sql`
-    update targets t set ${pastIntervals(sql, sql`n.interval_secs`, at)},
+    update targets t set ${pastIntervals(sql, sql`n.interval_secs`, at)}, ${runDue(sql, due, at)},
       name = n.name, spec = n.spec, search_text = n.search_text, host = n.host, interval_secs = n.interval_secs,
       enabled = n.enabled, tags = n.tags, alert_confirmations = n.alert_confirmations,
       notify_recovery = n.notify_recovery, renotify_interval_secs = n.renotify_interval_secs,

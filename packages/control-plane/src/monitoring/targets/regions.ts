@@ -37,7 +37,7 @@ export async function setTargetRegions(ctx: Ctx, id: string, { regions }: Target
     await record(tx, { resourceId: id, before: { regions: old }, after: { regions: regions.toSorted() } });
     // The row itself changes too: agents are sent targets whose row changed.
     const after = { ...before, write_source: ctx.writeSource, updated_at: new Date(ctx.clock.now()) };
-    await queries.updateTargets(tx.sql, ctx.orgId, [after]);
+    await queries.updateTargets(tx.sql, ctx.orgId, [after], []);
     await reevaluate(tx, new Map([[id, { ...before, timeout: budgetMs(before.spec), regions }]]));
     await queries.announceTargets(tx.sql);
     return { regions: regions.toSorted() };

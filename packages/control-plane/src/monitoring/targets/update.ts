@@ -142,10 +142,12 @@ interface Edited {
 /** Writes edits of targets that the caller has locked, and what follows from them. */
 async function store(tx: Ctx, edits: readonly Edited[]): Promise<void> {
   const { sql, orgId } = tx;
+  const restarted = edits.filter(({ after, check }) => isProbed(after.spec) && check !== null && isChanged(check));
   await queries.updateTargets(
     sql,
     orgId,
     edits.map(({ after }) => after),
+    restarted.map(({ edit }) => edit.id),
   );
   const rebound = edits.filter(({ edit }) => edit.patch.alerts !== undefined);
   await queries.replaceAlerts(
@@ -159,11 +161,16 @@ async function store(tx: Ctx, edits: readonly Edited[]): Promise<void> {
     if (check !== null && isElsewhere(check)) await forgetDetails(sql, orgId, edit.id, after.updated_at);
   const idsOf = (list: readonly Edited[]): string[] => list.map(({ edit }) => edit.id);
   await closeSilently(tx, idsOf(edits.filter(({ before, after }) => before.enabled && !after.enabled)));
-  const judged = edits.filter(({ after }) => after.enabled);
   await reevaluate(
     tx,
     new Map(
-      judged.map(({ edit, before, regions }) => [edit.id, { ...before, timeout: budgetMs(before.spec), regions }]),
+      edits
+        .map((one) => ({ ...one, restarts: restarted.includes(one) }))
+        .filter(({ after, restarts }) => after.enabled || restarts)
+        .map(({ edit, before, regions, restarts }) => [
+          edit.id,
+          { ...before, timeout: budgetMs(before.spec), regions, restarts },
+        ]),
     ),
   );
   for (const { edit, before, after } of edits) {
@@ -314,6 +321,8 @@ function mergeCheck(ctx: Ctx, id: string, stored: CheckSpec, patch: Record<strin
   checkRules(ctx, after, "/check");
   return { before, after };
 }
+
+const isChanged = ({ before, after }: CheckChange): boolean => !sameJson(before, after);
 
 /** True when the check is about another certificate or domain than before. */
 function isElsewhere({ before, after }: CheckChange): boolean {
