@@ -133,6 +133,6 @@ t.test("on a host that is too slow for its monitors none starves", async () => {
         }
       },
     ),
-    { numRuns: 12, endOnFailure: true },
+    { numRuns: 8, endOnFailure: true },
   );
 });
