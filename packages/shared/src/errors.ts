@@ -212,10 +212,17 @@ const registry = {
   // The service itself
   SERVICE_STARTING: [503, "the service is starting or draining"],
   DEPENDENCY_DOWN: [503, "the database does not answer"],
+  CIRCUIT_OPEN: [
+    503,
+    "reserved: an open circuit breaker is the error `circuit_open` of a result, and refuses no request",
+  ],
   INTERNAL: [500, "a defect in StatusMesh"],
 } as const satisfies Record<string, readonly [status: number, when: string]>;
 
 export type ErrorCode = keyof typeof registry;
+
+/** Codes of the specification that no request is answered with. */
+export const reservedCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(["CIRCUIT_OPEN"]);
 
 /** Status of each code, and when it is answered. */
 export const errorCodes = Object.fromEntries(
