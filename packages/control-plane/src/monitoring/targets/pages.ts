@@ -37,7 +37,7 @@ import { monitorsPage, shown, throttledOf } from "./list-page.ts";
 import { beatsOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
 import type { Target } from "./schema.ts";
 import { getMonitor, getTarget, type MonitorRegion, pinnedTargets, targetRegions, targetTag } from "./service.ts";
-import { policyWords, silenceWords, where, why } from "./words.ts";
+import { policyWords, resultLines, silenceWords, where, why } from "./words.ts";
 import { expirationLevels } from "./expiring-schema.ts";
 import { listExpirations } from "./expiring.ts";
 
@@ -123,7 +123,7 @@ async function monitor({ ctx, params, query }: PageCall<"tenant">) {
       })),
       up,
       up30d,
-      results,
+      results: { ...results, lines: resultLines(results.items) },
       detailsOf: ({ details, timestamp }: CheckResult): string =>
         details === null ? "" : (detailsOf(row.target.check.type)?.inWords(details, Date.parse(timestamp)) ?? ""),
       incidents: incidents.items.slice(0, 10),

@@ -11,6 +11,7 @@ import {
   isWaiting,
   overview,
   policyWords,
+  resultLines,
   shownState,
   silenceWords,
   throttledWords,
@@ -272,4 +273,28 @@ t.test("the numbers of a monitor's page", async (t) => {
     since.getTime() + 1000,
   );
   t.same(open, { from: since.getTime(), to: since.getTime() + 1000, kind: "degraded", title: "Degraded: slow" });
+});
+
+t.test("runs that an open circuit breaker refused are one line", (t) => {
+  const run = (minute: number, error: string | null, region = "eu") => ({
+    error,
+    region,
+    timestamp: `2026-11-20T12:${minute}:00.000Z`,
+  });
+  const [up, first, second, other, down, third] = [
+    run(16, null),
+    run(15, "circuit_open"),
+    run(14, "circuit_open", "us"),
+    run(13, "circuit_open"),
+    run(12, "connection refused"),
+    run(11, "circuit_open"),
+  ] as const;
+  t.strictSame(resultLines([up, first, second, other, down, third]), [
+    { one: up, refused: null },
+    { one: first, refused: { count: 3, since: other.timestamp, regions: ["eu", "us"] } },
+    { one: down, refused: null },
+    { one: third, refused: { count: 1, since: third.timestamp, regions: ["eu"] } },
+  ]);
+  t.strictSame(resultLines([]), []);
+  t.end();
 });

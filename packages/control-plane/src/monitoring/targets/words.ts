@@ -1,4 +1,4 @@
-import { capSetting, detailsOf, errorInWords, kindOf } from "@statusmesh/shared/checks";
+import { capSetting, circuitOpen, detailsOf, errorInWords, kindOf } from "@statusmesh/shared/checks";
 import type { SilentRegion } from "../agents/service.ts";
 import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
 import { capital, list, number, plural } from "../../platform/html/format.ts";
@@ -233,4 +233,31 @@ export function why(votes: Explanation, errorSample: string | null, nameOf: (reg
   const passed = passing.length === 0 ? "" : `${names(passing)} ${still}${passing.length === 1 ? "passes" : "pass"}.`;
   const quiet = silent.length === 0 ? "" : `${names(silent)} ${silent.length === 1 ? "has" : "have"} no recent data.`;
   return [failed, passed, quiet].filter((part) => part !== "").join(" ");
+}
+
+/** A row of the list of results, or runs that an open circuit breaker refused one after the other. */
+export interface ResultLine<R> {
+  /** The newest run. */
+  readonly one: R;
+  /** The refused runs; null for a run that was made. */
+  readonly refused: { readonly count: number; readonly since: string; readonly regions: readonly string[] } | null;
+}
+
+/** Results, newest first, with the refused runs of one stretch as one line. */
+export function resultLines<R extends { error: string | null; region: string; timestamp: string }>(
+  results: readonly R[],
+): ResultLine<R>[] {
+  const lines: ResultLine<R>[] = [];
+  for (const one of results) {
+    const last = lines.at(-1);
+    if (one.error !== circuitOpen) lines.push({ one, refused: null });
+    else if (last?.refused == null)
+      lines.push({ one, refused: { count: 1, since: one.timestamp, regions: [one.region] } });
+    else {
+      const { count, regions } = last.refused;
+      const all = regions.includes(one.region) ? regions : [...regions, one.region];
+      lines[lines.length - 1] = { ...last, refused: { count: count + 1, since: one.timestamp, regions: all } };
+    }
+  }
+  return lines;
 }
