@@ -6,6 +6,7 @@ import { checkKinds, type SpecOf } from "@statusmesh/shared/checks";
 import { sentBytes } from "@statusmesh/shared/checks/tcp";
 import { validate } from "@statusmesh/shared/validate";
 import { outcomeOf, tcpServer, testRunner } from "../testing.ts";
+import { greetingAdvice } from "./tcp.ts";
 
 /* A conversation over TCP, with and without TLS. Servers behave well or badly. */
 
@@ -143,6 +144,15 @@ t.test("a greeting is waited for", async (t) => {
     if (error === null) t.equal(result.error, null, what);
     else t.match(result.error, error, what);
   }
+});
+
+t.test("a check that speaks first on a usual port of servers that do is warned", (t) => {
+  const check = { type: "tcp", host: "a.example", timeout: 1000, send: "QUIT\\r\\n" } as const;
+  const advice = greetingAdvice({ ...check, port: 110 });
+  t.equal(advice, 'Servers of port 110 speak first and may refuse what comes before: set greeting to "+OK".');
+  for (const change of [{ port: 6379 }, { greeting: "+OK" }, { send: null }, { tls: "starttls_pop3" as const }])
+    t.equal(greetingAdvice({ ...check, port: 110, ...change }), null);
+  t.end();
 });
 
 t.test("STARTTLS", async (t) => {

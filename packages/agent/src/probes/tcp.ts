@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { sentBytes, startTlsOf, type TcpCheck } from "@statusmesh/shared/checks/tcp";
+import { greetings, sentBytes, startTlsOf, type TcpCheck } from "@statusmesh/shared/checks/tcp";
 import { canonicalHost, serverName } from "@statusmesh/shared/checks/host";
 import { dial } from "@statusmesh/shared/net/dial";
 import { unlessClosed } from "./conversation.ts";
@@ -39,8 +39,17 @@ export const tcp: Probe<TcpCheck> = {
   },
 };
 
-async function talk(spec: TcpCheck, socket: Socket, { signal, trace }: ProbeContext): Promise<Verdict> {
+/** A warning for a check that speaks before a server which usually speaks first; null for another one. */
+export function greetingAdvice({ port, send = null, greeting = null, tls = "none" }: TcpCheck): string | null {
+  const usual = greetings.get(port);
+  if (usual === undefined || send === null || greeting !== null || tls !== "none") return null;
+  return `Servers of port ${port} speak first and may refuse what comes before: set greeting to "${usual}".`;
+}
+
+async function talk(spec: TcpCheck, socket: Socket, { signal, trace, warn }: ProbeContext): Promise<Verdict> {
   const { send = null, expect = null, greeting = null } = spec;
+  const advice = greetingAdvice(spec);
+  if (advice !== null) warn(advice);
   const bytes = bytesOf(spec);
   let answer: Buffer = Buffer.alloc(0);
   if (greeting !== null) {

@@ -85,10 +85,10 @@ function notePolicy(item: Item, of: Row): void {
   if (Array.isArray(of["regions"])) item.note("is checked from the regions of this installation", "detail");
 }
 
-const mailPorts: Readonly<Record<string, { port: number; tls: (port: number) => string }>> = {
-  smtp: { port: 25, tls: (port) => (port === 465 ? "tls" : "none") },
-  pop: { port: 110, tls: (port) => (port === 995 ? "tls" : "none") },
-  imap: { port: 143, tls: (port) => (port === 993 ? "tls" : "none") },
+const mailPorts: Readonly<Record<string, { port: number; tls: (port: number) => string; greeting: string }>> = {
+  smtp: { port: 25, tls: (port) => (port === 465 ? "tls" : "none"), greeting: "220" },
+  pop: { port: 110, tls: (port) => (port === 995 ? "tls" : "none"), greeting: "+OK" },
+  imap: { port: 143, tls: (port) => (port === 993 ? "tls" : "none"), greeting: "* OK" },
 };
 
 /** The checks of a monitor, one for each of its ports; none with the reason in the item. */
@@ -145,6 +145,7 @@ function checksOf(item: Item, of: Row): Check[] {
     host,
     port,
     tls: mail.tls(port),
+    greeting: mail.greeting,
     timeout: timeoutMs,
   }));
 }

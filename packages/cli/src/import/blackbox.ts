@@ -186,37 +186,57 @@ interface Server {
   timeout: number;
 }
 
-/** A conversation in several steps is not one of ours: the first step, and STARTTLS by its protocol. */
+/** What a conversation says before STARTTLS, by the protocol. */
+const startTlsWords: readonly (readonly [RegExp, string])[] = [
+  [/EHLO|HELO/, "starttls_smtp"],
+  [/\bSTLS\b/, "starttls_pop3"],
+  [/AUTH TLS/, "starttls_ftp"],
+  [/<STARTTLS\b/, "starttls_xmpp"],
+  [/^\S+ STARTTLS/m, "starttls_imap"],
+  [/^STARTTLS/m, "starttls_sieve"],
+];
+
+/** A conversation in several steps is not one of ours: a greeting, what is sent, one answer; or STARTTLS. */
 function tcpOf(item: Item, of: Row, server: Server): Check {
   const steps = rows(of["query_response"]);
   const starts = steps.some((step) => flag(step["starttls"]));
   const words = steps.map((step) => text(step["send"]).toUpperCase()).join("\n");
-  const protocol = /EHLO|HELO/.test(words)
-    ? "starttls_smtp"
-    : /\. STARTTLS/.test(words)
-      ? "starttls_imap"
-      : /STLS/.test(words)
-        ? "starttls_pop3"
-        : null;
+  // The answer of PostgreSQL to an SSLRequest, which is no text.
+  const isPostgres = steps.some((step) => text(step["expect_bytes"]) === "S");
+  const protocol = isPostgres
+    ? "starttls_postgres"
+    : (startTlsWords.find(([pattern]) => pattern.test(words))?.[1] ?? null);
   const tls = flag(of["tls"]) ? "tls" : starts && protocol !== null ? protocol : "none";
-  const first = steps[0] ?? {};
-  const expect = literalOf(text(first["expect"]));
-  if (starts && protocol === null)
-    item.note("its start of TLS is none of SMTP, IMAP or POP3: it only connects", "silent");
-  else if (steps.length > 1 || (text(first["expect"]) !== "" && (starts || expect === null)))
-    item.note(
-      starts
-        ? "its conversation ends with the handshake of TLS"
-        : "its conversation is reduced to the first text that comes",
-    );
-  const isUsed = !starts && expect !== null && text(first["send"]) === "";
+  if (starts && protocol === null) item.note("its start of TLS is of an unknown protocol: it only connects", "silent");
+  else if (starts) item.note("its conversation ends with the handshake of TLS");
   return {
     type: "tcp",
     ...server,
     tls: tls === "none" ? undefined : tls,
     verify_tls: isUnverified(of) && tls !== "none" ? false : undefined,
-    expect: isUsed ? expect : undefined,
+    ...(starts ? {} : conversationOf(item, steps)),
   };
+}
+
+/** `send` of blackbox_exporter ends its line; `${1}` is a part of the text before. */
+function conversationOf(item: Item, steps: readonly Row[]): Json {
+  const turns = steps.flatMap((step) =>
+    (["expect", "send"] as const).flatMap((kind) =>
+      text(step[kind]) === "" ? [] : [{ kind, text: text(step[kind]) }],
+    ),
+  );
+  const isAt = (at: number, kind: string): boolean => turns[at]?.kind === kind;
+  let at = 0;
+  const greeting = isAt(0, "expect") && isAt(1, "send") ? literalOf(turns[at++]!.text) : null;
+  let send = "";
+  while (isAt(at, "send") && !/\$\{\d\}/.test(turns[at]!.text)) send += `${turns[at++]!.text}\n`;
+  const expect = isAt(at, "expect") ? literalOf(turns[at++]!.text) : null;
+  const patterns = turns.slice(0, at).filter(({ kind }) => kind === "expect").length;
+  const kept = [greeting, expect].filter((one) => one !== null).length;
+  if (at < turns.length || kept < patterns)
+    item.note("its conversation is reduced to its beginning: what the server says first, a text, one answer");
+  const escaped = send.replaceAll("\\", "\\\\").replaceAll("\r", "\\r").replaceAll("\n", "\\n");
+  return { greeting: greeting ?? undefined, send: send === "" ? undefined : escaped, expect: expect ?? undefined };
 }
 
 /** The longest plain part of a pattern: what the text must contain; null where there is none. */

@@ -78,6 +78,11 @@ t.test("conditions of Gatus", (t) => {
   t.match(of(https, ["[STATUS] == 200", "[STATUS] == 500"]).reasons, [/exclude each other/]);
   t.match(of("udp://example.org:53", []).reasons, [/no check for udp/]);
   t.match(of("starttls://mail.example.org:587", ["[CONNECTED] == true"]).check, { type: "tcp", tls: "starttls_smtp" });
+  const conditions = ["[CERTIFICATE_EXPIRATION] > 48h"];
+  const mail = importGatus({ endpoints: [{ name: "x", url: "starttls://mail.example.org:587", conditions }] }, "gatus");
+  t.match(objectsOf(mail, "monitors")["x-certificate"], {
+    check: { type: "tls_cert", port: 587, starttls: "smtp", critical_days: 2 },
+  });
   const dns = (conditions: string[], server = "8.8.8.8") =>
     of(server, conditions, { dns: { "query-name": "example.org", "query-type": "A" } });
   for (const [conditions, check] of [
@@ -163,6 +168,10 @@ t.test("blackbox_exporter's example.yml: each target of each module", (t) => {
   t.match(byJob("http_basic_auth_example"), { check: { method: "POST", basic_auth: ["username", /^\$\{BLACKBOX_/] } });
   t.match(byJob("smtp_starttls"), { check: { type: "tcp", tls: "starttls_smtp", port: 25 } });
   t.match(byJob("imap_starttls"), { check: { tls: "starttls_imap" } });
+  t.match(byJob("postgresql"), { check: { tls: "starttls_postgres" } });
+  t.match(byJob("irc_banner_example"), {
+    check: { send: "NICK prober\\nUSER prober prober prober :prober\\n", expect: "PING :" },
+  });
   t.match(byJob("icmp_example"), { interval: 10, check: { type: "ping" } });
   t.match(
     monitors.filter(({ tags }) => (tags as string[]).includes("team:dns")).map(({ check }) => check),

@@ -229,7 +229,11 @@ function checksOf(item: Item, endpoint: Row): Part[] {
     own.push({ name: `${item.name} ${what}`, check: { ...of, ...limits }, everySecs: 86_400 });
   };
   const server = { host: host.replaceAll(/[[\]]/g, ""), port: Number(port) || 443 };
-  addExpiry("certificate", expected.certificateDays, { type: "tls_cert", ...server });
+  addExpiry("certificate", expected.certificateDays, {
+    type: "tls_cert",
+    ...server,
+    starttls: scheme === "starttls" ? "smtp" : undefined,
+  });
   addExpiry("domain", expected.domainDays, { type: "domain_expiry", domain: host });
   if (item.isRefused || check === null) return [];
   if (own.length === 0) return [{ name: item.name, check }];

@@ -39,12 +39,24 @@ const kinds: Readonly<Record<string, (item: Item, monitor: Row) => Mapped>> = {
     item.note("connects and, where asked, starts TLS: no mail is sent", "detail");
     const security = text(monitor["smtp_security"]);
     const tls = security === "secure" ? "tls" : security === "starttls" ? "starttls_smtp" : "none";
-    return { check: { type: "tcp", host: host(monitor), port: number(monitor["port"], 25), tls } };
+    const greeting = tls === "starttls_smtp" ? undefined : "220";
+    return { check: { type: "tcp", host: host(monitor), port: number(monitor["port"], 25), tls, greeting } };
   },
   "websocket-upgrade": (item, monitor) => {
-    if (text(monitor["ws_subprotocol"]) !== "") item.note("its subprotocol is not asked for");
+    const offered = text(monitor["ws_subprotocol"])
+      .split(",")
+      .map((one) => one.trim());
+    const subprotocols = offered.filter((one) => one !== "");
+    if (subprotocols.length > 5) item.note("offers more than five subprotocols: the first five", "silent");
     const isUnverified = flag(monitor["ignore_tls"]);
-    return { check: { type: "websocket", url: text(monitor["url"]), verify_tls: isUnverified ? false : undefined } };
+    return {
+      check: {
+        type: "websocket",
+        url: text(monitor["url"]),
+        verify_tls: isUnverified ? false : undefined,
+        subprotocols: subprotocols.length === 0 ? undefined : subprotocols.slice(0, 5),
+      },
+    };
   },
   "grpc-keyword": (item, monitor) => {
     const isHealth = /^(?:grpc\.health\.v1\.)?Health$/.test(text(monitor["grpc_service_name"]));

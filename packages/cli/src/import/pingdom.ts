@@ -1,3 +1,4 @@
+import { greetings } from "@statusmesh/shared/checks/tcp";
 import type { Json } from "@statusmesh/shared/json";
 import { utcDay } from "@statusmesh/shared/time";
 import { headersIn } from "./channels.ts";
@@ -82,11 +83,13 @@ function checkOf(item: Item, detail: Row): Check | null {
       return httpOf(item, { host, of, slow });
     case "tcp": {
       const [send, expect] = [text(of["stringtosend"]), text(of["stringtoexpect"])];
+      const port = number(of["port"], 0);
       if (send !== "") item.note("what it sends ends without a line break: add \\r\\n where the server waits for one");
       return {
         type: "tcp",
         host,
-        port: number(of["port"], 0),
+        port,
+        greeting: send === "" ? undefined : greetings.get(port),
         send: send === "" ? undefined : send.replaceAll("\\", "\\\\"),
         expect: expect === "" ? undefined : expect.slice(0, 1000),
         ...slow,
@@ -103,6 +106,7 @@ function checkOf(item: Item, detail: Row): Check | null {
         host,
         port: number(of["port"], usual[isEncrypted ? 1 : 0]!),
         tls: isEncrypted ? "tls" : "none",
+        greeting: { smtp: "220", pop3: "+OK", imap: "* OK" }[type],
         ...slow,
       };
     }

@@ -94,6 +94,15 @@ export const TcpCheck = Shape("TcpCheck", "Connects to a port", {
 });
 export type TcpCheck = Static<typeof TcpCheck>;
 
+/** What servers that speak first begin with, by their usual port. */
+export const greetings: ReadonlyMap<number, string> = new Map([
+  [21, "220"],
+  [25, "220"],
+  [110, "+OK"],
+  [143, "* OK"],
+  [587, "220"],
+]);
+
 /** The protocol of `starttls_<protocol>`; null for another encryption. */
 export function startTlsOf(tls: NonNullable<TcpCheck["tls"]>): StartTlsProtocol | null {
   return tls === "none" || tls === "tls" ? null : (tls.slice("starttls_".length) as StartTlsProtocol);
