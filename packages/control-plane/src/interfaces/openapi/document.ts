@@ -262,7 +262,8 @@ export function docsPage(viewer: string, icon: string): string {
   const attributes = [
     'spec-url="/api/openapi.json" load-fonts="false" show-header="false"',
     'render-style="focused" schema-style="table"',
-    'theme="light" primary-color="#2557d6" nav-bg-color="#f7f8fa" nav-text-color="#14181f"',
+    'theme="light" bg-color="#ffffff" text-color="#14181f" primary-color="#1d4ab8"',
+    'nav-bg-color="#f7f8fa" nav-text-color="#14181f" nav-hover-text-color="#14181f"',
     'allow-server-selection="false" allow-spec-url-load="false" allow-spec-file-load="false"',
     'regular-font="system-ui" mono-font="ui-monospace"',
   ];
@@ -272,8 +273,19 @@ export function docsPage(viewer: string, icon: string): string {
 <meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>StatusMesh API</title>
 <link rel="icon" href="${icon}" type="image/svg+xml"><script type="module" src="${viewer}"></script>
+<style>
+body { display: flex; flex-direction: column; height: 100vh; margin: 0; background: #fff; color: #14181f }
+header { display: flex; flex-wrap: wrap; gap: 4px 16px; align-items: baseline; padding: 8px 16px;
+  border-bottom: 1px solid #d8dce3; font: 14px system-ui }
+h1 { margin: 0; font-size: 16px }
+a { color: #1d4ab8 }
+rapi-doc { flex: 1; min-height: 0 }
+</style>
 </head>
-<body style="margin:0"><rapi-doc ${attributes.join(" ")}></rapi-doc></body>
+<body>
+<header><h1>StatusMesh API</h1><a href="/">Console</a><a href="/api/openapi.json">OpenAPI document</a></header>
+<main style="display:contents"><rapi-doc ${attributes.join(" ")}></rapi-doc></main>
+</body>
 </html>
 `;
 }

@@ -53,6 +53,9 @@ export interface ServedStatus {
   /** Paths of the logos on every host; null for none. The dark theme shows the second one, if there is one. */
   logo: string | null;
   logoDark: string | null;
+  /** Sizes of both, pixels, as `240x80`. */
+  logoSize: string | null;
+  logoDarkSize: string | null;
   /** Whether visitors can subscribe. */
   subscribe: boolean;
   domain: string | null;
@@ -108,6 +111,8 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     branding: page.branding,
     logo: page.logo_hash && logoPath(page.logo_hash),
     logoDark: page.logo_dark_hash && logoPath(page.logo_dark_hash),
+    logoSize: page.logo_size,
+    logoDarkSize: page.logo_dark_size,
     subscribe: page.subscriptions_enabled,
     domain: page.custom_domain,
     updatedAt: page.updated_at,

@@ -137,24 +137,36 @@ function sharedAt(content: object, visit: Visit): object {
 }
 
 /** Layout data of every page: an allow-list of the branding. */
-export const frameOf = ({ status, branding, logo, logoDark, subscribe }: ServedStatus, visit: Visit | Ctx) => ({
-  ...linksOf(visit),
-  pageName: status.page.name,
-  about: status.page.about === null ? null : markdownHtml(status.page.about),
-  branding: {
-    color: branding.brand_color,
-    style: branding.style,
-    poweredBy: branding.show_powered_by,
-    website:
-      branding.website_url === null ? null : { url: branding.website_url, host: new URL(branding.website_url).host },
-    hidden: branding.hide_from_search,
-    // The theme that the page fixes decides now, else that of the visitor.
-    logo: branding.style === "dark" ? (logoDark ?? logo) : logo,
-    logoDark: branding.style === "auto" && logo !== null ? logoDark : null,
-    subscribe,
-  },
-  words: wordsOf(branding),
-});
+export function frameOf(served: ServedStatus, visit: Visit | Ctx) {
+  const { status, branding, subscribe } = served;
+  const logo = imageOf(served.logo, served.logoSize);
+  const logoDark = imageOf(served.logoDark, served.logoDarkSize);
+  return {
+    ...linksOf(visit),
+    pageName: status.page.name,
+    about: status.page.about === null ? null : markdownHtml(status.page.about),
+    branding: {
+      color: branding.brand_color,
+      style: branding.style,
+      poweredBy: branding.show_powered_by,
+      website:
+        branding.website_url === null ? null : { url: branding.website_url, host: new URL(branding.website_url).host },
+      hidden: branding.hide_from_search,
+      // The theme that the page fixes decides now, else that of the visitor.
+      logo: branding.style === "dark" ? (logoDark ?? logo) : logo,
+      logoDark: branding.style === "auto" && logo !== null ? logoDark : null,
+      subscribe,
+    },
+    words: wordsOf(branding),
+  };
+}
+
+/** An image with its size, so that the page does not move when it arrives. */
+function imageOf(src: string | null, size: string | null) {
+  if (src === null || size === null) return null;
+  const [width, height] = size.split("x");
+  return { src, width: Number(width), height: Number(height) };
+}
 
 const isFine = (state: ComponentState): boolean => state === "operational" || state === "no_data";
 

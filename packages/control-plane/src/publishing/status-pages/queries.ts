@@ -1,5 +1,7 @@
+import type { Fragment } from "postgres";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import { affectsRow, columnOf, countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
+import type { LogoTheme } from "./logo-queries.ts";
 import type { Branding } from "./schema.ts";
 
 export interface StatusPageRow {
@@ -15,6 +17,9 @@ export interface StatusPageRow {
   logo_hash: string | null;
   /** Logo for the dark theme; null shows the other one there too. */
   logo_dark_hash: string | null;
+  /** Sizes of both, pixels, as `240x80`. */
+  logo_size: string | null;
+  logo_dark_size: string | null;
   custom_domain: string | null;
   /** Differs after each change of the page, its components, its logos or its domain. */
   revision: string;
@@ -26,12 +31,16 @@ export interface StatusPageRow {
 /** Notifies with the id of a changed page, or of an organisation whose pages appear or disappear. */
 export const pagesChannel = "sm_pages";
 
+const logoSize = (sql: Db) => sql`l.width || 'x' || l.height`;
+const logoColumn = (sql: Db, value: Fragment, theme: LogoTheme) => sql`
+  (select ${value} from status_page_logos l where l.page_id = p.id and l.theme = ${theme})`;
+
 const columns = (sql: Db) => sql`
   p.id, p.org_id, p.slug, p.name, p.enabled, p.subscriptions_enabled, p.branding, p.created_at, p.updated_at,
   p.managed,
   p.revision::text as revision,
-  (select l.hash from status_page_logos l where l.page_id = p.id and l.theme = 'light') as logo_hash,
-  (select l.hash from status_page_logos l where l.page_id = p.id and l.theme = 'dark') as logo_dark_hash,
+  ${logoColumn(sql, sql`l.hash`, "light")} as logo_hash, ${logoColumn(sql, sql`l.hash`, "dark")} as logo_dark_hash,
+  ${logoColumn(sql, logoSize(sql), "light")} as logo_size, ${logoColumn(sql, logoSize(sql), "dark")} as logo_dark_size,
   (select d.domain from status_page_domains d where d.page_id = p.id) as custom_domain`;
 
 /** False when the slug is taken, in any organisation. */

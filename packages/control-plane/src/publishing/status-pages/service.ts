@@ -117,6 +117,8 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
     branding: checkedBranding(input.branding),
     logo_hash: null,
     logo_dark_hash: null,
+    logo_size: null,
+    logo_dark_size: null,
     custom_domain: null,
     revision: "0",
     created_at: now,

@@ -1,0 +1,64 @@
+import { HtmlValidate } from "html-validate";
+import t from "tap";
+import { allPages } from "@statusmesh/control-plane/app";
+import { openMatrix } from "./isolation/matrix.ts";
+import { make, type Thing } from "./isolation/things.ts";
+
+/*
+ * Every page is valid HTML by a validator that others wrote (https://html-validate.org), and images have sizes.
+ */
+
+const validator = new HtmlValidate({ extends: ["html-validate:standard"] });
+
+const { sql, homes, callers } = await openMatrix(t);
+const { acme } = homes;
+const browser = callers.owner.client.with({ accept: "text/html" });
+
+const served = await make.page(sql, acme, acme.orgId);
+await make.component(sql, acme, served);
+await sql`
+  insert into status_page_logos (page_id, theme, org_id, hash, media_type, width, height, bytes, created_at)
+  select ${served}, theme, ${acme.orgId}, theme, 'image/png', 240, 80, '', now() from unnest(array['light', 'dark']) theme`;
+for (const thing of ["heartbeat", "channel", "window", "snooze", "apiToken", "invitation"] as const)
+  await make[thing](sql, acme, acme.orgId);
+const incident = await make.incident(sql, acme, "");
+
+/** What the id in a path names. */
+const named: readonly (readonly [prefix: string, thing: Thing])[] = [
+  ["/monitors/", "target"],
+  ["/incidents/templates/", "updateTemplate"],
+  ["/incidents/", "incident"],
+  ["/maintenance/", "window"],
+  ["/channels/", "channel"],
+];
+
+async function addressOf(path: string): Promise<string> {
+  const thing = named.find(([prefix]) => path.includes("{id}") && path.startsWith(prefix))?.[1];
+  const id = path.startsWith("/status-pages/") ? served : thing && (await make[thing](sql, acme, ""));
+  return path.replace("{id}", id ?? incident).replaceAll(/\{\w+\}/g, "none");
+}
+
+t.test("every page is valid, error pages too", async (t) => {
+  let read = 0;
+  const paths = allPages({ github: null, google: null, oidc: null }).map((page) => page.path);
+  for (const path of [...paths, "/docs", "/no/such/page"]) {
+    const { headers, text } = await browser.get(await addressOf(path));
+    if (!String(headers["content-type"]).startsWith("text/html")) continue;
+    read++;
+    const { results } = validator.validateStringSync(text);
+    const found = results.flatMap(({ messages }) =>
+      messages.map(({ ruleId, message, line }) => `${ruleId}: ${message}: ${text.split("\n")[line - 1]!.trim()}`),
+    );
+    t.strictSame(found, [], path);
+    for (const [image] of text.matchAll(/<img\b[^>]*>/g)) t.match(image, /\bwidth="\d+" height="\d+"/, path);
+  }
+  t.ok(read > 50, `${read} pages`);
+  const { text } = await browser.get(`/status-pages/${served}/preview`);
+  t.match(text, /<img class="logo"[^>]* width="240" height="80"/);
+});
+
+t.test("the documentation has a heading and a way back", async (t) => {
+  const { text } = await browser.get("/docs");
+  t.match(text, /<h1>[^<]+<\/h1>/);
+  t.match(text, /<a href="\/">/);
+});
