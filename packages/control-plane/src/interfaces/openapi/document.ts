@@ -20,7 +20,7 @@ import {
   unfilled,
 } from "./parts.ts";
 import { pingOperations } from "./pings.ts";
-import { openSchemas, type Schemas } from "./schemas.ts";
+import { describeDefaults, openSchemas, type Schemas } from "./schemas.ts";
 import { surfaceOperations } from "./surfaces.ts";
 import { version } from "../../platform/program.ts";
 
@@ -198,13 +198,15 @@ export async function openApiDocument(routes: readonly Route[], publicUrl: strin
   const turns = await takeTurns();
   for (const route of routes) {
     if (turns.over()) await turns.next();
+    const body = requestBody(route, schemas);
+    describeDefaults(body);
     (paths[route.path] ??= {})[route.method.toLowerCase()] = {
       operationId: operationIdOf(route.method.toLowerCase(), route.path.replace(/^\/api(?:\/v1)?/, "")),
       tags: [route.tag],
       summary: route.summary,
       description: describeOperation(route),
       parameters: parameters(route, schemas),
-      ...requestBody(route, schemas),
+      ...body,
       responses: {
         ...replies(route, schemas),
         ...notModified(route),
@@ -215,6 +217,8 @@ export async function openApiDocument(routes: readonly Route[], publicUrl: strin
       ...(route.auth === "tenant" ? { "x-role": route.role } : {}),
     };
   }
+  await turns.next();
+  describeDefaults(schemas.components);
   const shown = new Set(["Service", "OAuth", ...routes.map((route) => route.tag)]);
   return {
     openapi: "3.1.0",

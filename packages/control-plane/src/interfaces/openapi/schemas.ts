@@ -82,7 +82,15 @@ export function openSchemas(replied: readonly TSchema[]): Schemas {
 /** JSON Schema 2020-12, section 10.3.1: tuples use `prefixItems`. */
 function asTuple(out: Json, places: unknown[]): void {
   delete out["additionalItems"];
-  Object.assign(out, { prefixItems: places, items: false, minItems: places.length, maxItems: places.length });
+  const [first, ...others] = places.map((place) => (place as Json)["type"]);
+  const isUniform = first !== undefined && others.every((type) => type === first);
+  // Generators that do not know prefixItems need the type of the items.
+  Object.assign(out, {
+    prefixItems: places,
+    items: isUniform ? { type: first } : false,
+    minItems: places.length,
+    maxItems: places.length,
+  });
 }
 
 /** A pattern that matches every name is equivalent to `additionalProperties`. */
@@ -113,4 +121,21 @@ function* titlesOf(node: unknown): Generator<string> {
   const title = (node as Json)["title"];
   if (typeof title === "string") yield title;
   for (const child of Object.values(node)) yield* titlesOf(child);
+}
+
+/**
+ * Writes the default of each optional property into its description. Generators make types without optional fields of
+ * a property that has a default (openapi-typescript, defaultNonNullable), and clients would have to send it.
+ */
+export function describeDefaults(node: unknown): void {
+  if (typeof node !== "object" || node === null) return;
+  const { properties, required = [] } = node as { properties?: Record<string, Json>; required?: string[] };
+  if (typeof properties === "object" && Array.isArray(required))
+    for (const [name, property] of Object.entries(properties)) {
+      if (typeof property !== "object" || !("default" in property) || required.includes(name)) continue;
+      const { description = "", default: value } = property as { description?: string; default: unknown };
+      property["description"] = `${description}${description === "" ? "" : ". "}Default: ${JSON.stringify(value)}`;
+      delete property["default"];
+    }
+  for (const child of Object.values(node)) describeDefaults(child);
 }
