@@ -109,10 +109,11 @@ function isSame(answer: string, text: string, type: RecordType): boolean {
 
 /** One spelling of a record: addresses as resolvers write them, names in lower-case ASCII without their final dot. */
 function normal(text: string, type: RecordType): string {
-  const lower = text.trim().replaceAll(/\s+/g, " ").toLowerCase();
-  const family = isIP(lower);
-  if (family !== 0 && !lower.includes("%"))
-    return new SocketAddress({ address: lower, family: family === 4 ? "ipv4" : "ipv6" }).address;
+  const bare = text.trim();
+  const family = isIP(bare);
+  if (family === 4) return bare;
+  if (family === 6 && !bare.includes("%")) return new SocketAddress({ address: bare, family: "ipv6" }).address;
+  const lower = bare.replaceAll(/\s+/g, " ").toLowerCase();
   if (!pointers.has(type)) return lower;
   return lower
     .split(" ")

@@ -88,7 +88,9 @@ export function readReply(message: Buffer, id: number, question: Question): Repl
 function read(message: Buffer, id: number, { name, type }: Question): Reply | null {
   const flags = message.readUInt16BE(2);
   if ((flags & 0x8000) === 0) throw new MalformedMessage("it is no response");
-  const [questions, answers, authorities, additional] = [4, 6, 8, 10].map((at) => message.readUInt16BE(at));
+  const questions = message.readUInt16BE(4);
+  const answers = message.readUInt16BE(6);
+  const others = message.readUInt16BE(8) + message.readUInt16BE(10);
   const asked = message.readUInt16BE(0) === id;
   const truncated = (flags & 0x0200) !== 0;
   // Servers that cannot read a question answer with the head alone, whatever it counts.
@@ -96,20 +98,20 @@ function read(message: Buffer, id: number, { name, type }: Question): Reply | nu
     return asked ? { rcode: rcodeNames[flags & 15] ?? `RCODE ${flags & 15}`, truncated, records: [] } : null;
   let at = 12;
   let isOurs = questions === 0;
-  for (let left = questions!; left > 0; left--) {
+  for (let left = questions; left > 0; left--) {
     const found = readName(message, at);
     const number = message.readUInt16BE(found.end);
-    isOurs ||= found.name.toLowerCase() === escaped(name) && number === typeNumbers[type];
+    isOurs ||= number === typeNumbers[type] && found.name.toLowerCase() === escaped(name);
     at = found.end + 4;
   }
   let code = flags & 15;
   const records: Entry[] = [];
   // The rest of a truncated message may end anywhere.
-  for (let left = truncated ? 0 : answers! + authorities! + additional!; left > 0; left--) {
+  for (let left = truncated ? 0 : answers + others; left > 0; left--) {
     const record = readRecord(message, at);
     at = record.end;
     if (record.number === optType) code |= record.extendedCode << 4;
-    else if (left > authorities! + additional!) records.push(record);
+    else if (left > others) records.push(record);
   }
   // A server that cannot read the question may leave it out; answers always repeat it (RFC 1035 section 4.1.2).
   if (!asked || !isOurs || (questions === 0 && code === 0 && !truncated)) return null;
@@ -186,14 +188,13 @@ function readName(message: Buffer, at: number): { name: string; end: number } {
     if (size > 63) throw new MalformedMessage("a label of an unknown kind");
     length += size + 1;
     if (length > 254 || next + 1 + size > message.length) throw new MalformedMessage("a name is too long");
-    labels.push(labelText(message.subarray(next + 1, next + 1 + size)));
+    labels.push(labelText(message.toString("latin1", next + 1, next + 1 + size)));
     next += size + 1;
   }
 }
 
 /** A label with the escapes of RFC 1035 section 5.1: a dot in it is no separator. */
-function labelText(bytes: Buffer): string {
-  const text = bytes.toString("latin1");
+function labelText(text: string): string {
   if (/^[\w*-]+$/.test(text)) return text;
   return text
     .replaceAll(/[.\\"();@$]/g, String.raw`\$&`)
