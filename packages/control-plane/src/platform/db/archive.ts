@@ -11,6 +11,8 @@ import { createGunzip, createGzip } from "node:zlib";
 const blockBytes = 512;
 /** Approximate size of a part; one row may exceed it. */
 export const partBytes = 4 << 20;
+/** Size of a part with the largest row, which has 3 MiB. A damaged header must not make memory hold more. */
+const maxEntryBytes = 32 << 20;
 
 export interface Entry {
   readonly name: string;
@@ -54,6 +56,7 @@ export function digest(): { add(bytes: Buffer): void; hex(): string } {
 const notABackup = "This is no backup of StatusMesh";
 
 function header(name: string, size: number, at: Date): Buffer {
+  if (size > maxEntryBytes) throw new Error(`The part ${name} has ${size} bytes, and ${maxEntryBytes} are allowed.`);
   if (Buffer.byteLength(name) > 100) throw new Error(`The name ${name} does not fit into a tar.`);
   const block = Buffer.alloc(blockBytes);
   const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
@@ -76,7 +79,7 @@ function parseHeader(block: Buffer): { name: string; size: number } {
   const unsummed = Buffer.from(block);
   unsummed.fill(" ", 148, 156);
   const size = Number.parseInt(text(124, 136), 8);
-  if (Number.parseInt(text(148, 156), 8) !== sumOf(unsummed) || !(size >= 0 && size <= 1 << 30))
+  if (Number.parseInt(text(148, 156), 8) !== sumOf(unsummed) || !(size >= 0 && size <= maxEntryBytes))
     throw new Error(`${notABackup}, or it is damaged.`);
   return { name: text(0, 100), size };
 }
