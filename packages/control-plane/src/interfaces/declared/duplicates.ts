@@ -4,10 +4,13 @@ import type { TargetCreate } from "../../monitoring/targets/schema.ts";
 import { undeclaredTargets } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { iso } from "../../platform/http/wire.ts";
+import { portionsOf } from "../../platform/process/turns.ts";
 import type { JudgedOne, Stored } from "./match.ts";
 
 /** Warnings of one section that are listed. */
 const most = 20;
+/** Names of one statement: 20,000 hold the event loop while they are encoded. */
+const namesAtOnce = 2_000;
 
 /**
  * Warnings about new monitors and maintenance windows that are already there, made by hand: the apply adds a second
@@ -22,7 +25,9 @@ export async function duplicateWarnings(
   windows: readonly StoredWindow[],
 ): Promise<string[]> {
   const [monitors, planned] = [created(judged.monitors), created(judged.maintenance)];
-  const targets = await undeclaredTargets(ctx, [...new Set(monitors.map(({ input }) => input.name))]);
+  const targets: { id: string; kind: string; name: string }[] = [];
+  for (const names of portionsOf([...new Set(monitors.map(({ input }) => input.name))], namesAtOnce))
+    targets.push(...(await undeclaredTargets(ctx, names)));
   const open = windows.filter(({ managed, state }) => managed === null && state !== "past");
   return [
     ...warningsOf(

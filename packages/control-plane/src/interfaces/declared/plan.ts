@@ -7,7 +7,7 @@ import type { TargetEdit } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import { getOrMake } from "../../platform/caches.ts";
-import { forEachInTurns, mapInTurns } from "../../platform/process/turns.ts";
+import { forEachInTurns, mapInTurns, takeTurns } from "../../platform/process/turns.ts";
 import { judgeChannel } from "./kinds/channels.ts";
 import type { Judged, Judging } from "./kinds/kind.ts";
 import { judgeMonitor } from "./kinds/monitors.ts";
@@ -84,6 +84,8 @@ export async function makePlan(
     status_pages: await matching("status_pages"),
     maintenance: await matching("maintenance"),
   };
+  // Between the steps that walk through all objects at once.
+  const turns = await takeTurns(ctx.isGone);
   const orphans = perSection((section) => {
     const meant = new Set(matched[section].map(({ id }) => id));
     return kinds.has(section)
@@ -100,6 +102,7 @@ export async function makePlan(
   for (const section of sections)
     await forEachInTurns(matched[section], ({ declared, id }) => references.add(section, declared.key, id));
 
+  await turns.next();
   const judging: Judging = {
     ctx,
     faults,
@@ -116,12 +119,15 @@ export async function makePlan(
     status_pages: await judgeAll(matched.status_pages, judging, judgePage),
     maintenance: await judgeAll(matched.maintenance, judging, judgeWindow),
   };
+  await turns.next();
   await documentRules({ ctx, state, judged, remove }, faults);
   faults.throwAny();
 
   const result = await collect(project, judged, orphans, prune);
   result.warnings.push(...(await duplicateWarnings(ctx, judged, state.windows)));
+  await turns.next();
   await addDrift(ctx, result.changes, judged);
+  await turns.next();
   const work = {
     channels: workOf(judged.channels),
     monitors: workOf(judged.monitors),
