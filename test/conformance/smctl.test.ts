@@ -169,6 +169,168 @@ t.test("what the server refuses has file, line and column", async (t) => {
   t.match(JSON.parse((await smctl(["apply", "--json"])).stdout), [{ file: "statusmesh.yaml", line: 12 }]);
 });
 
+/** A document whose every text is a variable, and their values; keys stay as they are. */
+function withVariables(document: object): { document: Json; values: Record<string, string> } {
+  const values: Record<string, string> = {};
+  const filled = (value: unknown): unknown => {
+    if (typeof value === "string") {
+      const name = `V${Object.keys(values).length}`;
+      values[name] = value;
+      return `\${${name}}`;
+    }
+    if (Array.isArray(value)) return value.map(filled);
+    if (typeof value !== "object" || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, filled(item)]));
+  };
+  return { document: { version: 1, project: "hidden", ...(filled(document) as Json) }, values };
+}
+
+t.test("what a variable gives is shown nowhere", async (t) => {
+  const host = "zq.example.org";
+  const objects = (mark: string) => ({
+    defaults: { tags: [`zq-default-${mark}`], interval: "5m", check: { headers: { "X-Zq": `zq ${mark}` } } },
+    channels: {
+      slack: { name: `Zq chat ${mark}`, config: { type: "slack", webhook_url: `${secret}zq${mark}` } },
+      hook: {
+        name: `Zq hook ${mark}`,
+        config: {
+          type: "webhook",
+          url: `https://${host}/${mark}`,
+          headers: { "X-A": `zq${mark}` },
+          secret: `zq-secret-long-${mark}`,
+        },
+      },
+      ntfy: {
+        name: `Zq topic ${mark}`,
+        config: { type: "ntfy", topic: `zq-${mark}`, server_url: `https://${host}` },
+      },
+    },
+    monitors: {
+      "web/zero": {
+        name: `Zq web ${mark}`,
+        check: {
+          type: "http",
+          url: `https://${host}/?t=zq-${mark}`,
+          method: "POST",
+          timeout: "5s",
+          expected_body_contains: `zq has ${mark}`,
+          expected_body_matches: `zq.*${mark}`,
+          expected_json: [{ path: "$.zq", op: "eq", value: `zq ${mark}` }],
+          expected_headers: [{ name: "X-Zq", op: "eq", value: `zq ${mark}` }],
+          body: `zq=${mark}`,
+          basic_auth: ["zq-user", `zq-password-${mark}`],
+          bearer_token: null,
+        },
+        alerts: ["slack", { channel: "hook" }],
+        escalation: [{ after_minutes: "1h", channels: ["ntfy"] }],
+        depends_on: ["tcp"],
+      },
+      tcp: {
+        name: `Zq tcp ${mark}`,
+        tags: [`zq-${mark}`],
+        check: { type: "tcp", host, port: 5, send: `zq ${mark}` },
+      },
+      dns: {
+        name: `Zq dns ${mark}`,
+        check: { type: "dns", domain: host, record_type: "A", expected_contains: `zq${mark}` },
+      },
+      grpc: {
+        name: `Zq grpc ${mark}`,
+        check: { type: "grpc", host, port: 5, service: `zq.${mark}`, server_name: host },
+      },
+      live: {
+        name: `Zq live ${mark}`,
+        check: { type: "websocket", url: `wss://${host}/${mark}`, send: `zq ${mark}` },
+      },
+      job: {
+        name: `Zq job ${mark}`,
+        check: { type: "heartbeat", schedule: { cron: "5 4 * * *", timezone: "Europe/Paris" } },
+      },
+    },
+    status_pages: {
+      main: {
+        slug: `zq-${mark}`,
+        name: `Zq page ${mark}`,
+        branding: { brand_color: "#102030", about: `zq about ${mark}`, website_url: `https://${host}/${mark}` },
+        components: [
+          { monitor: "tcp", public_name: `Zq part ${mark}`, public_group: `Zq group ${mark}` },
+          { manual: true, public_name: `Zq line ${mark}` },
+        ],
+      },
+    },
+    maintenance: {
+      night: {
+        title: `Zq night ${mark}`,
+        description: `Zq ${mark}`,
+        starts_at: "2036-01-02T00:00:00Z",
+        ends_at: "2036-01-02T01:00:00Z",
+        recurrence: { rule: "FREQ=WEEKLY", time_zone: "Europe/Paris" },
+        monitors: ["tcp"],
+      },
+    },
+  });
+  const { document, values } = withVariables(objects("one"));
+  write(JSON.stringify(document));
+  const said: string[] = [];
+  const seen = async (args: readonly string[], env: Record<string, string>): Promise<Ended> => {
+    const ended = await smctl(args, env);
+    said.push(ended.stdout, ended.stderr);
+    const found = /[^\n]*(?<!X-)(?<!Did you mean ")zq[^\n]*/i.exec(`${ended.stdout}\n${ended.stderr}`)?.[0];
+    t.equal(found, undefined, `${args.join(" ")}`);
+    return ended;
+  };
+  const planned = await seen(["plan"], values);
+  t.match(planned, { code: 2, stdout: / {4}check\/url: "changed"\n/ });
+  t.match(planned.stdout, / {4}check\/type: "changed"\n/);
+  t.match(planned.stdout, / {4}check\/port: 5\n/, "what the file says itself is shown");
+  await seen(["plan", "--json"], values);
+  await seen(["plan", "--markdown"], values);
+  t.match(await seen(["apply", "--json"], values), { code: 0 });
+  t.match(await seen(["plan"], values), { code: 0, stdout: /^Plan: 11 unchanged\.\n$/ });
+  const { values: later } = withVariables(objects("two"));
+  t.match(await seen(["plan"], later), {
+    code: 2,
+    stdout: /^~ update monitor web\/zero\n[^]*? {4}check\/url: "changed" -> "changed"\n/m,
+  });
+  await seen(["plan", "--json"], later);
+  t.match(await seen(["apply", "--markdown"], later), { code: 0 });
+
+  // Each value in turn is one that is refused, if at all with a message that would quote it.
+  const wrong = `zq://\u0001<b>${"zq".repeat(300)}:99999/`;
+  for (const name of Object.keys(values)) await seen(["plan"], { ...values, [name]: wrong });
+  t.ok(
+    said.some((text) => /The value is refused \(\w+\)\. The reason is not shown/.test(text)),
+    "the server's too",
+  );
+  write('{"version": 1, "project": "hidden"}');
+  t.match(await seen(["apply", "--prune", "--yes", "--max-delete", "50"], {}), { code: 0 });
+});
+
+t.test("variables and files that are not for the files of a project", async (t) => {
+  mkdirSync(join(folder, "conf"));
+  mkdirSync(join(folder, "shared"));
+  writeFileSync(join(folder, "shared/token"), "zq-token\n");
+  writeFileSync(join(folder, "conf/own"), "zq-token\n");
+  writeFileSync(join(folder, "conf/smctl"), olga.token);
+  const check = "{type: http, url: https://a.example.org, bearer_token: ";
+  const validate = (value: string, args: string[] = [], env: Record<string, string> = {}): Promise<Ended> => {
+    const text = `version: 1\nproject: named\nmonitors:\n  a: {name: A, check: ${check}"${value}"}}\n`;
+    writeFileSync(join(folder, "conf/a.yaml"), text);
+    return smctl(["validate", "conf/a.yaml", ...args], env);
+  };
+  const refused = (message: RegExp) => ({ code: 1, stderr: message });
+  t.match(await validate("${SM_TOKEN}"), refused(/\$\{SM_TOKEN\} is a setting of smctl, which files cannot read/));
+  t.match(await validate("${sm_Anything}", [], { sm_Anything: "x" }), refused(/is a setting of smctl/));
+  t.match(await validate("${file:own}"), { code: 0 });
+  const elsewhere = /It is not below conf\. Allow its folder with --allow-file\./;
+  for (const path of ["/etc/shadow", "../shared/token", join(folder, "shared/token"), "/proc/self/environ"])
+    t.match(await validate(`\${file:${path}}`), refused(elsewhere), path);
+  t.match(await validate("${file:../shared/token}", ["--allow-file", "other", "--allow-file", "shared"]), { code: 0 });
+  t.match(await validate("${file:/proc/self/environ}", ["--allow-file", "/"]), refused(/It is a file of \/proc/));
+  t.match(await validate("${file:smctl}", [], { SM_TOKEN_FILE: "conf/smctl" }), refused(/SM_TOKEN_FILE names it/));
+  t.match(await smctl(["validate", "conf"]), { code: 0 }, "of a folder its own files");
+});
+
 t.test("without a server the fields of every object are checked in the words of the API", async (t) => {
   const check = { type: "tcp", host: "a.example.org", port: 1 };
   const slack = { type: "slack", webhook_url: secret };

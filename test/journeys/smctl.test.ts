@@ -137,6 +137,22 @@ t.test("list, get, check-now, test, pause and resume", async (t) => {
   t.match(await smctl(["test", "try.yaml"]), { code: 0, out: /^up  web/ });
   writeFileSync(join(folder, "try.yaml"), file(`http://127.0.0.1:${await freePort()}/`));
   t.match(await smctl(["test", "try.yaml"]), { code: 1, out: /^down  web/, err: /1 of 1 are not up/ });
+  // What a variable gave may be in what a target says, and in what a refusal says.
+  const variables = { ADDRESS: `${site.url}?t=zq-value`, HAS: "zq-text" };
+  const parts = 'url: "${ADDRESS}", expected_body_contains: "${HAS}", timeout: 2s';
+  writeFileSync(join(folder, "try.yaml"), file("x").replace(/url: "x".*?2s/, parts));
+  for (const ADDRESS of [
+    variables.ADDRESS,
+    "http://zq-nothing.invalid/",
+    "ftp://zq-value/",
+    "http://zq-value:70000/",
+  ]) {
+    const { code, out, err } = await smctl(["test", "try.yaml"], { env: { ...variables, ADDRESS } });
+    const { out: json } = await smctl(["test", "try.yaml", "--json"], { env: { ...variables, ADDRESS } });
+    t.equal(code, 1);
+    t.notMatch(out + err + json, "zq-");
+    t.match(out + err, /not shown, because it may quote \$\{ADDRESS\}/);
+  }
   t.equal((await api.get("/api/v1/targets")).body.total, 1, "nothing is stored");
 });
 

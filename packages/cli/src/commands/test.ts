@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { Json } from "@statusmesh/shared/json";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
-import { Failure, printJson } from "../shell/output.ts";
+import { Failure, printJson, Refused } from "../shell/output.ts";
 import { collect, jsonOption, readsFiles } from "../shell/options.ts";
 import { printRun } from "./check-now.ts";
 
@@ -19,16 +19,18 @@ export function define(command: Command): void {
     .option("--monitor <key>", "only this one; repeatable", collect)
     .addOption(jsonOption())
     .action(async (paths: string[], options: Options) => {
-      const { readProject, runsOf } = await import("../shell/project.ts");
-      const { document, redact } = readProject(paths, options);
-      const runs = runsOf(document, options.monitor);
+      const { readProject, runsOf, shownOf } = await import("../shell/project.ts");
+      const project = readProject(paths, options);
+      const runs = runsOf(project.document, options.monitor);
       const api = await connectionOf(options);
       const replies: Json[] = [];
       for (const { key, body } of runs) {
-        const reply = await api.post("/api/v1/targets/test", body).catch((error: unknown) => {
-          if (error instanceof Failure) error.message = redact(`${key}: ${error.message}`);
-          throw error;
-        });
+        const shown = shownOf(project, key);
+        const reply = shown.reply(
+          await api.post("/api/v1/targets/test", body).catch((error: unknown) => {
+            throw error instanceof Refused ? new Failure(`${key}: ${shown.refusal(error)}`) : error;
+          }),
+        );
         replies.push({ key, ...reply });
         if (options.json !== true) printRun(key, reply["result"] as Json);
       }

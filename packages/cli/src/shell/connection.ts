@@ -33,7 +33,8 @@ export function connects(command: Command): Command {
 }
 
 /** The file of `login`. */
-const storePath = (): string => join(process.env["XDG_CONFIG_HOME"] || join(homedir(), ".config"), "statusmesh");
+/** The file that `smctl login` writes. */
+export const storePath = (): string => join(process.env["XDG_CONFIG_HOME"] || join(homedir(), ".config"), "statusmesh");
 
 /** The API by options, else environment, else the file of `login`. Throws Failure. */
 export async function connectionOf(options: ConnectionOptions): Promise<Api> {

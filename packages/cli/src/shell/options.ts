@@ -19,6 +19,7 @@ export function durationMs(text: string): number {
 export interface ProjectOptions {
   json?: boolean;
   keepSecrets?: boolean;
+  allowFile?: string[];
 }
 
 export interface PlanOptions extends ConnectionOptions, ProjectOptions {
@@ -27,9 +28,11 @@ export interface PlanOptions extends ConnectionOptions, ProjectOptions {
   markdown?: boolean;
 }
 
-/** Adds the argument of commands that read files. */
+/** Adds the argument of commands that read files, and the option of what these may name. */
 export const readsFiles = (command: Command): Command =>
-  command.argument("[files...]", "files and folders; default: statusmesh.yaml or statusmesh/");
+  command
+    .argument("[files...]", "files and folders; default: statusmesh.yaml or statusmesh/")
+    .option("--allow-file <dir>", "folder whose files ${file:path} may also read; repeatable", collect);
 
 export const keepSecretsOption = (): Option =>
   new Option("--keep-secrets", "an unset variable in a secret of an existing object keeps the stored one");

@@ -3,7 +3,7 @@ import type { Api } from "./api.ts";
 import { connectionOf } from "./connection.ts";
 import { exits, Failure, print, printJson, Refused, screen } from "./output.ts";
 import type { PlanOptions, ProjectOptions } from "./options.ts";
-import { hasDifferences, type Plan, planMarkdown, planText } from "./plans.ts";
+import { hasDifferences, type Plan, planMarkdown, planText, withoutVariables } from "./plans.ts";
 import { type Project, readProject, refuse } from "./project.ts";
 
 /** Reads the files and asks the server for the plan. Throws Failure. */
@@ -13,7 +13,7 @@ export async function planFiles(
 ): Promise<{ api: Api; project: Project; plan: Plan }> {
   const project = readProject(paths, options);
   const api = await connectionOf(options);
-  return { api, project, plan: await requestPlan(api, project, options) };
+  return { api, project, plan: withoutVariables(await requestPlan(api, project, options), project) };
 }
 
 async function requestPlan(api: Api, project: Project, options: PlanOptions): Promise<Plan> {

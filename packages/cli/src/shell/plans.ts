@@ -1,3 +1,5 @@
+import type { Section } from "@statusmesh/shared/declared/files";
+import type { ReadProject } from "@statusmesh/shared/declared/project";
 import { isObject } from "@statusmesh/shared/json";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { paint, type Screen, tame, type Tone } from "@statusmesh/shared/terminal";
@@ -39,6 +41,34 @@ const actions: Readonly<Record<string, { sign: string; tone: Tone; done: string 
 /** True when an apply would write something. */
 export const hasDifferences = ({ summary }: Plan): boolean =>
   Object.keys(actions).some((action) => (summary[action] ?? 0) > 0);
+
+const sectionOf: Readonly<Record<string, Section>> = {
+  channel: "channels",
+  monitor: "monitors",
+  status_page: "status_pages",
+  maintenance: "maintenance",
+};
+
+/** The plan with `changed` for old and new values of fields that have variables in the files. */
+export function withoutVariables(plan: Plan, { fields }: Pick<ReadProject, "fields">): Plan {
+  const hidden = (pointer: string, value: unknown): unknown => {
+    if (isObject(value))
+      return Object.fromEntries(
+        Object.entries(value).map(([name, item]) => [name, hidden(`${pointer}/${pointerSegment(name)}`, item)]),
+      );
+    return value === null || fields.namesAt(pointer).length === 0 ? value : "changed";
+  };
+  const changes = plan.changes.map((change) => {
+    const base = `/${sectionOf[change.kind]}/${pointerSegment(change.key)}`;
+    const shown = change.fields.map(({ path, old, new: value }) => ({
+      path,
+      old: hidden(base + path, old),
+      new: hidden(base + path, value),
+    }));
+    return { ...change, fields: shown };
+  });
+  return { ...plan, changes };
+}
 
 /** A plan for a terminal, or for a log without colours. */
 export function planText({ summary, changes, warnings }: Plan, screen: Screen): string {

@@ -1,9 +1,21 @@
-import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import {
+  linkSync,
+  mkdirSync,
+  openSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  unlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { checkDocument } from "./check.ts";
 import { durationIn } from "../time.ts";
 import { mistakeAt, readFiles } from "./files.ts";
+import { namedFiles, refuseFiles } from "./named-files.ts";
 import { mistakeLine, placeOf } from "./position.ts";
 import { fillVariables, withoutValues } from "./variables.ts";
 import { parseYaml } from "./yaml.ts";
@@ -213,6 +225,104 @@ t.test("variables", (t) => {
   t.strictSame(fill("Bearer ${UNSET}", "***"), { value: "***", mistakes: [], used: new Map() }, "kept as a whole");
   t.match(fill("${file:other}", "***").mistakes[0], /cannot be read/);
   t.equal(withoutValues("got s3cret here", fill("${TOKEN}").used), "got ${TOKEN} here");
+  t.end();
+});
+
+t.test("named files are below the folders, and none of the program itself under any name", (t) => {
+  const base = realpathSync(
+    t.testdir({
+      conf: { token: "plain\n", sub: { a: "A" }, late: "x" },
+      data: { "postgres.password": "SECRET", postgres: { log: "SECRET" } },
+      kek: "SECRET",
+    }),
+  );
+  const [conf, kek, data] = [join(base, "conf"), join(base, "kek"), join(base, "data")];
+  const refused = [
+    { path: kek, why: "KEK" },
+    { path: data, why: "DATA" },
+    { path: join(data, "postgres.password"), why: "PASSWORD" },
+    { path: join(data, "postgres"), why: "DATABASE" },
+    { path: join(base, "absent"), why: "ABSENT" },
+  ];
+  const readIn = (...folders: string[]) => {
+    const read = namedFiles({ folders, refused, hint: " Elsewhere." });
+    return (path: string): string => {
+      try {
+        return read(path, join(conf, "a.yaml"));
+      } catch (error) {
+        return (error as Error).message;
+      }
+    };
+  };
+  const handle = openSync(kek, "r");
+  const gone = openSync(join(conf, "gone"), "w+");
+  unlinkSync(join(conf, "gone"));
+  const link = (to: string, name: string): void => symlinkSync(to, join(conf, name));
+  link("../kek", "soft");
+  link("soft", "soft2");
+  link("/proc/self/environ", "environ");
+  link(`/proc/self/fd/${gone}`, "deleted");
+  link(`/proc/self/fd/${handle}`, "open");
+  link("/dev/zero", "device");
+  link("loop", "loop");
+  link(`/proc/self/root${join(conf, "token")}`, "root");
+  linkSync(kek, join(conf, "hard"));
+  linkSync(join(data, "postgres.password"), join(conf, "hard-password"));
+  execFileSync("mkfifo", [join(conf, "fifo")]);
+
+  const outside = `It is not below ${conf}. Elsewhere.`;
+  const cases: [names: readonly string[], expected: string][] = [
+    [["token", "./token", "sub/../token", join(conf, "token"), "sub/../sub/../token", "root"], "plain\n"],
+    [["../kek", "soft", "soft2", "sub/../../kek", kek, "/etc/passwd", "environ", "open", "device"], outside],
+    [[".", "/proc/self/environ", `/dev/fd/${handle}`, "../absent", "/absent/x", "../conf2/x"], outside],
+    [["hard", "sub/../hard"], "KEK"],
+    [["hard-password"], "PASSWORD"],
+    [["sub", "fifo"], "It is no file."],
+    [["deleted", "TOKEN", "to\u212aen", "absent"], "It cannot be read (ENOENT)."],
+    [["loop"], "It cannot be read (ELOOP)."],
+  ];
+  const read = readIn(conf);
+  for (const [names, expected] of cases) for (const name of names) t.equal(read(name), expected, name);
+  t.match(read("a\0b"), /ERR_INVALID_ARG_VALUE/);
+
+  // Of everything only the program's own files and those of processes are refused.
+  const wide = readIn("/");
+  t.strictSame(["../kek", "soft", "open", "hard", "../data/postgres.password", "../data/postgres/log"].map(wide), [
+    "KEK",
+    "KEK",
+    "KEK",
+    "KEK",
+    "PASSWORD",
+    "DATABASE",
+  ]);
+  for (const name of ["environ", "/proc/self/environ", "/proc/1/environ", "/proc/self/task/../cmdline", "device"])
+    t.match(wide(name), /^It is a file of \/proc|^It is no file|EACCES/, name);
+  t.equal(wide("token"), "plain\n");
+  // A secret that was replaced since.
+  renameSync(join(conf, "late"), kek);
+  t.equal(wide("../kek"), "KEK");
+  t.equal(readFiles([kek], refuseFiles(refused)).mistakes[0]?.message, "KEK", "nor is it read as configuration");
+
+  // Mounted and unmounted in between: neither can be left behind.
+  const throughMount = (from: string, name: string): string | null => {
+    const at = join(conf, "mount");
+    if (from === kek) writeFileSync(at, "");
+    else mkdirSync(at);
+    try {
+      if (spawnSync("mount", ["--bind", from, at]).status !== 0) return null;
+      const text = read(`mount${name}`);
+      execFileSync("umount", [at]);
+      return text;
+    } finally {
+      rmSync(at, { recursive: true });
+    }
+  };
+  if (throughMount(kek, "") === null) t.comment("bind mounts need root: not tried");
+  else {
+    t.equal(throughMount(kek, ""), "KEK");
+    t.equal(throughMount(data, "/postgres.password"), "PASSWORD");
+    t.equal(throughMount(join(data, "postgres"), "/log"), "DATABASE");
+  }
   t.end();
 });
 

@@ -1,9 +1,10 @@
 import * as fs from "node:fs";
-import { dirname, join, resolve, sep } from "node:path";
+import { dirname, join } from "node:path";
 import { isObject, type Json } from "../json.ts";
 import { codeOrMessage } from "../thrown.ts";
+import { type RefuseFile, readText } from "./named-files.ts";
 import { type Mistake, type Position, placeOf } from "./position.ts";
-import { maxFileBytes, parseYaml } from "./yaml.ts";
+import { parseYaml } from "./yaml.ts";
 
 /** Bytes of all files of a project, those of one request. */
 const maxTotalBytes = 16 * 1_048_576;
@@ -43,15 +44,15 @@ export interface ReadFiles {
 
 /**
  * Reads and merges files and folders. The value is what the files say, before variables are filled in; with mistakes it
- * is what could be read.
+ * is what could be read. `refuse` says which files must not be read.
  */
-export function readFiles(paths: readonly string[]): ReadFiles {
+export function readFiles(paths: readonly string[], refuse?: RefuseFile): ReadFiles {
   const mistakes: Mistake[] = [];
   const files = locate(paths, mistakes);
   const merged = new Merged(mistakes);
   let total = 0;
   for (const file of files) {
-    const text = readText(file);
+    const text = readText(file, refuse);
     if (typeof text !== "string") mistakes.push({ file, line: 1, column: 1, message: text.problem });
     else if ((total += Buffer.byteLength(text)) > maxTotalBytes) {
       mistakes.push({ message: "The files have more than 16 MiB together." });
@@ -68,51 +69,9 @@ export function readFiles(paths: readonly string[]): ReadFiles {
   return { ...merged.result(files[0] ?? paths[0] ?? ""), mistakes, files };
 }
 
-/** The text of a small UTF-8 file, or what is wrong with it. */
-function readText(file: string): string | { problem: string } {
-  let handle: number | undefined;
-  try {
-    // A pipe without a writer would block.
-    handle = fs.openSync(file, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
-    const stat = fs.fstatSync(handle);
-    if (!stat.isFile()) return { problem: "It is no file." };
-    if (stat.size > maxFileBytes) return { problem: "A file has at most 1 MiB." };
-    return new TextDecoder("utf-8", { fatal: true }).decode(fs.readFileSync(handle).subarray(0, maxFileBytes + 1));
-  } catch (error) {
-    if (error instanceof TypeError) return { problem: "It is no UTF-8." };
-    return { problem: `It cannot be read (${codeOrMessage(error)}).` };
-  } finally {
-    if (handle !== undefined) fs.closeSync(handle);
-  }
-}
-
-/** Reads a file that `${file:path}` names, relative to the file that names it; throws with the reason in words. */
-export function readNamedFile(path: string, namedIn: string): string {
-  const text = readText(resolve(dirname(namedIn), path));
-  if (typeof text === "string") return text;
-  throw new Error(text.problem);
-}
-
-/** {@link readNamedFile} for files below these folders only, links followed. */
-export const namedFilesBelow =
-  (folders: readonly string[]) =>
-  (path: string, namedIn: string): string => {
-    const whole = resolve(dirname(namedIn), path);
-    const roots = folders.map((folder) => realPathOf(folder) ?? folder);
-    const isBelow = (file: string): boolean =>
-      roots.some((root) => file.startsWith(root.endsWith(sep) ? root : root + sep));
-    const real = realPathOf(whole);
-    if (!isBelow(real ?? whole)) throw new Error(`It is not below ${folders.join(" or ")}.`);
-    return readNamedFile(real ?? whole, "");
-  };
-
-function realPathOf(path: string): string | null {
-  try {
-    return fs.realpathSync(path);
-  } catch {
-    return null;
-  }
-}
+/** The folder of a file, or the folder itself. */
+export const folderOf = (path: string): string =>
+  fs.statSync(path, { throwIfNoEntry: false })?.isDirectory() === true ? path : dirname(path);
 
 const isConfiguration = /\.(?:ya?ml|json)$/;
 

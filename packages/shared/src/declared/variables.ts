@@ -1,4 +1,5 @@
 import { pointerSegment } from "../secrets.ts";
+import type { RefuseFile } from "./named-files.ts";
 import type { Mistake, Place, Position } from "./position.ts";
 
 /** Where variables come from. */
@@ -8,6 +9,8 @@ export interface VariableSource {
   readFile(path: string, namedIn: string): string;
   /** Why a variable must not be used; null for one that may. */
   refuse?(name: string): string | null;
+  /** Files that are not read as configuration. */
+  readonly refuseFile?: RefuseFile;
   /** What takes the place of a text whose variable is unset, for a secret; without it that is a mistake. */
   readonly unset?: string;
 }
@@ -17,6 +20,8 @@ export interface Filled {
   readonly mistakes: readonly Mistake[];
   /** Values by variable, to keep them out of messages. */
   readonly used: ReadonlyMap<string, string>;
+  /** Names of the variables in each text that has some, by pointer. */
+  readonly filled: ReadonlyMap<string, readonly string[]>;
   /** Texts in whose place `unset` stands, by pointer. */
   readonly unset: ReadonlyMap<string, Unset>;
 }
@@ -37,6 +42,7 @@ const maxMistakes = 100;
 export function fillVariables(value: unknown, position: Position, source: VariableSource): Filled {
   const mistakes: Mistake[] = [];
   const used = new Map<string, string>();
+  const filled = new Map<string, readonly string[]>();
   const unset = new Map<string, Unset>();
 
   /** The value of what stands between the braces; null when it has none. */
@@ -76,12 +82,15 @@ export function fillVariables(value: unknown, position: Position, source: Variab
   const text = (template: string, here: Position, pointer: string): string => {
     if (!template.includes("${")) return template;
     let missing: string | null = null;
+    const names = new Set<string>();
     const plain = template.replaceAll(/\$\$\{|\$\{([^}]*)(\}?)/g, (all, name: string | undefined, end: string) => {
       if (name === undefined) return "${";
+      names.add(name);
       const found = end === "" ? valueOf(`${name} without an end`, here) : valueOf(name, here);
       if (found === null) missing ??= name;
       return found ?? all;
     });
+    if (names.size > 0) filled.set(pointer, [...names]);
     if (missing !== null) {
       if (source.unset === undefined) return template;
       unset.set(pointer, { name: missing, at: here.at });
@@ -98,8 +107,16 @@ export function fillVariables(value: unknown, position: Position, source: Variab
     if (Array.isArray(part)) return part.map((item, at) => inside(String(at), item));
     return Object.fromEntries(Object.entries(part).map(([key, item]) => [key, inside(key, item)]));
   };
-  return { value: fill(value, position, ""), mistakes, used, unset };
+  return { value: fill(value, position, ""), mistakes, used, filled, unset };
 }
+
+/** A {@link VariableSource.refuse} of the variables that configure the program itself, its tokens and keys among them. */
+export const refuseSettings =
+  (program: string) =>
+  (name: string): string | null =>
+    name.toUpperCase().startsWith("SM_")
+      ? `\${${short(name)}} is a setting of ${program}, which files cannot read.`
+      : null;
 
 /** The text with `${NAME}` in place of values of variables. Values under four characters stay: they are words. */
 export function withoutValues(text: string, used: ReadonlyMap<string, string>): string {

@@ -1,9 +1,9 @@
-import { statSync } from "node:fs";
-import { dirname } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
-import { inOrder, namedFilesBelow, sections } from "@statusmesh/shared/declared/files";
+import { folderOf, inOrder, sections } from "@statusmesh/shared/declared/files";
+import { namedFiles, type OwnFile, refuseFiles } from "@statusmesh/shared/declared/named-files";
 import type { Mistake } from "@statusmesh/shared/declared/position";
 import { type ApiFault, type CheckDocument, mistakesOf, readProjectFiles } from "@statusmesh/shared/declared/project";
+import { refuseSettings } from "@statusmesh/shared/declared/variables";
 
 /*
  * A thread that reads the files of declared.path: a large one would hold the event loop for seconds. It stays until
@@ -15,6 +15,8 @@ export interface FileJob {
   /** Of files that name none; else theirs has to be the same. */
   readonly project: string;
   readonly env: Readonly<Record<string, string | undefined>>;
+  /** Files and folders of the server itself. */
+  readonly refused: readonly OwnFile[];
 }
 
 /** What a thread sends first, and then for each list of faults that it gets. */
@@ -24,17 +26,9 @@ export interface FilesRead {
   readonly body: Uint8Array | null;
 }
 
-const secretsFolder = "/run/secrets";
-const { path, project, env } = workerData as FileJob;
-
-const refuse = (name: string): string | null =>
-  name.toUpperCase().startsWith("SM_")
-    ? `\${${name.slice(0, 60)}} is a setting of the server, which files cannot read.`
-    : null;
-
-function folderOf(file: string): string {
-  return statSync(file, { throwIfNoEntry: false })?.isDirectory() === true ? file : dirname(file);
-}
+/** A folder of its own: `/run/secrets` has those of the server, and of Kubernetes. */
+const secretsFolder = "/run/secrets/declared";
+const { path, project, env, refused } = workerData as FileJob;
 
 /** Rules of the place; those of the document are the server's. */
 const check: CheckDocument = (document) => {
@@ -48,7 +42,12 @@ const check: CheckDocument = (document) => {
   return [{ pointer: "", message: "No object is declared. Unset declared.path and delete them where that is meant." }];
 };
 
-const source = { env, refuse, readFile: namedFilesBelow([folderOf(path), secretsFolder]) };
+const source = {
+  env,
+  refuse: refuseSettings("the server"),
+  refuseFile: refuseFiles(refused),
+  readFile: namedFiles({ folders: [folderOf(path), secretsFolder], refused }),
+};
 const read = readProjectFiles([path], source, check);
 const { document, mistakes } = read;
 

@@ -1,5 +1,5 @@
 import * as fs from "node:fs";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
 import type { Ctx, System } from "../../platform/context.ts";
@@ -31,11 +31,15 @@ const namesOf = async (ctx: Ctx): Promise<string[]> =>
 
 /** An organisation whose configuration is a folder of the server. */
 async function declaring(t: Test, settings: Partial<System["config"]["declared"]> = {}) {
-  const folder = t.testdir({});
+  const base = t.testdir({ declared: {}, data: {} });
+  const folder = join(base, "declared");
   const owner = await newOrg(world.system);
   const [org] = await sql<{ slug: string }[]>`select slug from orgs where id = ${owner.orgId}`;
   const declared = { path: folder, project: "", org: org!.slug, prune: false, max_delete: -1, ...settings };
-  const system: System = { ...world.system, config: { ...world.system.config, declared } };
+  const system: System = {
+    ...world.system,
+    config: { ...world.system.config, declared, data: { dir: join(base, "data") } },
+  };
   const ctx: Ctx = { ...owner, config: system.config };
   const put = (name: string, text: string) => fs.writeFileSync(join(folder, name), text);
   const follow = (env: Record<string, string> = {}) => {
@@ -108,7 +112,7 @@ t.test("an invalid, empty, vanished or refused file keeps what was applied, and 
     [
       "a file elsewhere",
       file(monitor("x", ', tags: ["${file:/etc/hostname}"]')),
-      /It is not below .* or \/run\/secrets/,
+      /It is not below .* or \/run\/secrets\/declared/,
       {},
     ],
     ["a file above", file(monitor("x", ', tags: ["${file:../../../../../../etc/passwd}"]')), /It is not below/, {}],
@@ -127,6 +131,60 @@ t.test("an invalid, empty, vanished or refused file keeps what was applied, and 
   await until("it is gone", async () => /nothing at/.test((await state())?.error?.message ?? ""));
   t.strictSame(await namesOf(ctx), ["one", "two"]);
   t.notMatch(JSON.stringify(log.lines.slice(lines)), /SECRET/);
+});
+
+t.test("the server's own files are read under no name", async (t) => {
+  const { folder, system, ctx, put, follow, state } = await declaring(t);
+  const data = system.config.data.dir;
+  const elsewhere = join(folder, "../elsewhere");
+  fs.mkdirSync(elsewhere);
+  const secret = (at: string, name: string): string => {
+    fs.writeFileSync(join(at, name), `SECRET-${name}\n`);
+    return join(at, name);
+  };
+  secret(data, "postgres.password");
+  secret(data, "agent-token");
+  // One of each in the folder itself, where only the setting tells it apart.
+  const env = {
+    SM_SECURITY__CREDENTIALS_KEK_BASE64_FILE: secret(folder, "kek"),
+    SM_SECURITY__CREDENTIALS_KEK_PREVIOUS_BASE64_FILE: relative(process.cwd(), secret(folder, "previous")),
+    SM_OPERATOR__ADMIN_TOKEN_FILE: secret(elsewhere, "operator"),
+    SM_BOOTSTRAP__TOKEN_FILE: secret(elsewhere, "first"),
+    SM_DATABASE__URL_FILE: secret(elsewhere, "database"),
+  };
+  fs.linkSync(join(elsewhere, "operator"), join(folder, "hard"));
+  fs.symlinkSync(join(elsewhere, "first"), join(folder, "soft"));
+  fs.linkSync(join(data, "postgres.password"), join(folder, "password"));
+  fs.symlinkSync(join(elsewhere, "database"), join(folder, "z.yaml"));
+  put("a.yaml", file(monitor("one")));
+  const files = follow(env);
+  await until("it is refused", async () => /SM_DATABASE__URL_FILE/.test((await state())?.error?.message ?? ""));
+  fs.rmSync(join(folder, "z.yaml"));
+  await until("it is applied", () => files.isOk());
+  for (const [name, message] of [
+    ["kek", /SM_SECURITY__CREDENTIALS_KEK_BASE64_FILE names it/],
+    ["previous", /KEK_PREVIOUS_BASE64_FILE names it/],
+    ["./hard", /SM_OPERATOR__ADMIN_TOKEN_FILE names it/],
+    ["soft", /It is not below .* or \/run\/secrets\/declared\./],
+    ["password", /It is in data\.dir/],
+    ["/run/secrets/kek", /It is not below .* or \/run\/secrets\/declared\./],
+    [join(data, "agent-token"), /It is not below/],
+  ] as const) {
+    put("a.yaml", file(monitor("one", `, tags: ["\${file:${name}}"]`)));
+    await until(name, async () => message.test((await state())?.error?.message ?? ""));
+  }
+  const stored = await sql`select spec, tags from targets where org_id = ${ctx.orgId}`;
+  t.notMatch(JSON.stringify([stored, await state(), log.lines]), /SECRET-/);
+});
+
+t.test("values of variables are in no message, whole or in part", async (t) => {
+  const { put, follow, state } = await declaring(t);
+  const long = `not a url ${"SECRET".repeat(50)}`;
+  put("a.yaml", file('  one: { name: "One", check: { type: http, url: "${URL}" } }\n'));
+  follow({ URL: long });
+  await until("it is refused", async () => (await state())?.ok === false);
+  t.match(await state(), { error: { line: 4, message: /^The value is refused \(\w+\)\..* may quote \$\{URL\}/ } });
+  t.notMatch(JSON.stringify([await state(), log.lines]), /SECRETSEC/);
 });
 
 t.test("links that Kubernetes swaps are followed, with variables of environment and files", async (t) => {

@@ -1,10 +1,12 @@
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "node:worker_threads";
+import { existsSync, readdirSync } from "node:fs";
 import { readdir, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { hash } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
+import type { OwnFile } from "@statusmesh/shared/declared/named-files";
 import { type Mistake, mistakeLine } from "@statusmesh/shared/declared/position";
 import type { ApiFault } from "@statusmesh/shared/declared/project";
 import { messageOf, stackOf } from "@statusmesh/shared/thrown";
@@ -128,7 +130,7 @@ async function attempt(
     retry,
   });
   let orgId: string | null = null;
-  const reader = openReader({ path, project, env });
+  const reader = openReader({ path, project, env, refused: ownFiles(env, system.config.data.dir) });
   try {
     const owner = await ownerOfOrg(system, org === "" ? null : org);
     orgId = owner?.orgId ?? null;
@@ -163,6 +165,21 @@ async function attempt(
   } finally {
     reader.close();
   }
+}
+
+/**
+ * What declared files must not read: files that settings name, whose text is a secret, and the data folder with the
+ * passwords of the database and of the built-in agent. Its entries count too: they may be mounted elsewhere.
+ */
+function ownFiles(env: FileJob["env"], dataDir: string): OwnFile[] {
+  const named = Object.entries(env).flatMap(([name, file]) =>
+    /^SM_.+_FILE$/.test(name) && file !== undefined && file !== ""
+      ? [{ path: resolve(file), why: `It is the server's own: ${name} names it.` }]
+      : [],
+  );
+  const why = "It is in data.dir, the server's own folder.";
+  const entries = existsSync(dataDir) ? readdirSync(dataDir).map((name) => join(dataDir, name)) : [];
+  return [...named, ...[dataDir, ...entries].map((path) => ({ path, why }))];
 }
 
 /** The request for a plan, parsed in slices. */
