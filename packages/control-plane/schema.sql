@@ -284,12 +284,13 @@ create table user_identities (
   id uuid not null,
   user_id uuid not null,
   provider text not null,
+  issuer text not null,
   subject text not null,
   email text not null,
   created_at timestamp with time zone not null,
   last_used_at timestamp with time zone not null,
   PRIMARY KEY (id),
-  UNIQUE (provider, subject),
+  UNIQUE (provider, issuer, subject),
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 CREATE INDEX user_identities_by_user ON user_identities USING btree (user_id);
@@ -713,13 +714,18 @@ create table mcp_audit (
   detail text,
   app text not null default ''::text,
   monitor text,
+  refused integer,
+  minute timestamp with time zone,
   PRIMARY KEY (id),
   CHECK ((actor_type = 'mcp'::text)),
+  CHECK (((minute IS NULL) = (refused IS NULL))),
   CHECK ((detail ~ '^[a-z_]+$'::text)),
-  CHECK ((outcome = ANY (ARRAY['success'::text, 'denied'::text, 'error'::text])))
+  CHECK ((outcome = ANY (ARRAY['success'::text, 'denied'::text, 'error'::text]))),
+  CHECK ((refused > 0))
 );
 CREATE INDEX mcp_audit_by_age ON mcp_audit USING btree (at);
 CREATE INDEX mcp_audit_by_org ON mcp_audit USING btree (org_id, id);
+CREATE UNIQUE INDEX mcp_audit_refused ON mcp_audit USING btree (token_id, tool, minute) WHERE (minute IS NOT NULL);
 
 create table mcp_elicitations (
   id uuid not null,

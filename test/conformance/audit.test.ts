@@ -115,8 +115,8 @@ async function scene() {
       now() + interval '1 hour')`;
   const identity = newId();
   await sql`
-    insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at)
-    values (${identity}, ${olga.userId}, 'google', ${identity}, ${olga.email}, now(), now())`;
+    insert into user_identities (id, user_id, provider, issuer, subject, email, created_at, last_used_at)
+    values (${identity}, ${olga.userId}, 'google', 'https://google', ${identity}, ${olga.email}, now(), now())`;
   const [token] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
   const home = { ...olga, ownerId: olga.userId, memberId: milan.userId };
   const connectedApp = await make.connectedApp(sql, home, "");

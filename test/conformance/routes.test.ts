@@ -70,8 +70,8 @@ await sql`
   values (${session}, ${olga.userId}, ${olga.orgId}, ${Buffer.from(session)}, now(), now(), now() + interval '1 hour')`;
 const identity = newId();
 await sql`
-  insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at)
-  values (${identity}, ${olga.userId}, 'google', ${identity}, ${olga.email}, now(), now())`;
+  insert into user_identities (id, user_id, provider, issuer, subject, email, created_at, last_used_at)
+  values (${identity}, ${olga.userId}, 'google', 'https://google', ${identity}, ${olga.email}, now(), now())`;
 const [apiToken] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
 const connectedApp = await make.connectedApp(sql, home, "");
 

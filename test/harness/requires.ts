@@ -13,6 +13,7 @@ export type Requirement =
   | "exim"
   | "mount"
   | "nagios"
+  | "namespace"
   | "pgbouncer"
   | "podman"
   | "prometheus"
@@ -140,6 +141,13 @@ const missing: Record<Requirement, () => Promise<string | null>> = {
   systemd: async () =>
     spawnSync("systemd-analyze", ["--version"]).status === 0 ? null : "there is no systemd-analyze: install systemd",
   mount: () => Promise.resolve(mountTrouble()),
+  namespace: () => {
+    const { status, stderr, error } = spawnSync("unshare", ["--net", "ip", "link", "set", "lo", "up"], {
+      encoding: "utf8",
+    });
+    const why = `no network can be made (${error?.message ?? stderr.trim()}): run as root on Linux, with iproute2`;
+    return Promise.resolve(status === 0 ? null : why);
+  },
   redis: async () =>
     (await redisAnswers()) ? null : `no Redis answers at ${redisUrl}: start one, or name it in SM_TEST_REDIS`,
 };

@@ -170,16 +170,17 @@ create table magic_link_requests (
   asked_at   timestamptz not null
 );
 
--- Identities at sign-in providers. The subject decides; the address is the verified one at the time of linking.
+-- Identities at sign-in providers. Issuer and subject decide; the address is the verified one at the time of linking.
 create table user_identities (
   id           uuid primary key,
   user_id      uuid not null references users on delete cascade,
   provider     text not null,
+  issuer       text not null,
   subject      text not null,
   email        text not null,
   created_at   timestamptz not null,
   last_used_at timestamptz not null,
-  unique (provider, subject)
+  unique (provider, issuer, subject)
 );
 create index user_identities_by_user on user_identities (user_id);
 
@@ -1536,8 +1537,12 @@ create table mcp_audit (
   detail     text check (detail ~ '^[a-z_]+$'),
   -- Names of the connected app or token and of the monitor, at the time of the call.
   app        text not null default '',
-  monitor    text
+  monitor    text,
+  -- Calls of a token and tool that limits refused in a minute are one row, with the arguments of the first.
+  refused    integer check (refused > 0),
+  minute     timestamptz check ((minute is null) = (refused is null))
 );
+create unique index mcp_audit_refused on mcp_audit (token_id, tool, minute) where minute is not null;
 create index mcp_audit_by_org on mcp_audit (org_id, id);
 create index mcp_audit_by_age on mcp_audit (at);
 

@@ -278,7 +278,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(heartbeatEndpoints(system, options.pings));
   app.use(resourceHost(system.config));
   const throttle = openThrottle(counter, openBudgets(system));
-  app.use(mcpEndpoint({ system, hub: options.hub, throttle, counter, draining }, tools));
+  app.use(mcpEndpoint({ system, hub: options.hub, throttle, draining }, tools));
   app.use(pageHosts(system.config, customDomains(system, options.hub)));
   followPageWrites(system, options.hub);
   app.use(cors(system.config.api.cors));

@@ -216,8 +216,8 @@ export const make: Readonly<Record<Thing, Make>> = {
   async identity(sql, { userId }) {
     const id = newId();
     await sql`
-      insert into user_identities (id, user_id, provider, subject, email, created_at, last_used_at)
-      values (${id}, ${userId}, 'google', ${id}, ${`${id}@example.org`}, now(), now())`;
+      insert into user_identities (id, user_id, provider, issuer, subject, email, created_at, last_used_at)
+      values (${id}, ${userId}, 'google', 'https://accounts.google.com', ${id}, ${`${id}@example.org`}, now(), now())`;
     return id;
   },
   async apiToken(sql, { userId, orgId }) {

@@ -57,6 +57,9 @@ export const alerts = Type.Object({
   ),
 });
 
+/** Issuers of the providers whose setting is empty. */
+export const usualIssuers = { github: "https://github.com", google: "https://accounts.google.com", oidc: "" };
+
 export const auth = Type.Object({
   required: flag(true, "False: every request acts as the owner of the first organisation"),
   trusted_proxy: flag(

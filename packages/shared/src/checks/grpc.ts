@@ -78,6 +78,7 @@ export const grpc: CheckKind<typeof GrpcCheck> = {
       () => refuseInvisible(spec.host, "INVALID_TCP_HOST", "/host"),
       () => hostOrThrow(spec.host),
       () => ipVersionRule(hostOrThrow(spec.host), spec.ip_version),
+      () => refuseInvisible(spec.service, "INVALID_BODY", "/service"),
       () => refuseInvisible(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
       () => serverName(spec),
       () => headersRule(metadata, "metadata"),

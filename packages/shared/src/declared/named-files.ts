@@ -94,7 +94,7 @@ export function readText(file: string, refuse: RefuseFile = () => null): string 
   }
 }
 
-/** A reader of files that `${file:path}` names, relative to the file that names them. Throws with the reason in words. */
+/** A reader of what `${file:path}` names, relative to the file that names it. Throws with the reason in words. */
 export function namedFiles({ folders, hint = "", refused }: NamedFileRules) {
   const refuse = refuseFiles(refused);
   const outside = `It is not below ${folders.join(" or ")}.${hint}`;

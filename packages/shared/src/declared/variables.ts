@@ -110,7 +110,7 @@ export function fillVariables(value: unknown, position: Position, source: Variab
   return { value: fill(value, position, ""), mistakes, used, filled, unset };
 }
 
-/** A {@link VariableSource.refuse} of the variables that configure the program itself, its tokens and keys among them. */
+/** A {@link VariableSource.refuse} of the variables that configure the program, its tokens and keys among them. */
 export const refuseSettings =
   (program: string) =>
   (name: string): string | null =>

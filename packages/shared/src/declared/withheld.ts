@@ -3,8 +3,8 @@ import { sections } from "./files.ts";
 import type { Position } from "./position.ts";
 
 /*
- * Values that variables gave are shown nowhere. What shows a value knows its field, so that fields decide: a message can
- * quote a value in part, in other letters or decoded, which no search finds.
+ * Values that variables gave are shown nowhere. The field decides: a message can quote a value in part, in other
+ * letters or decoded, which no search finds.
  */
 
 /** The fields of a document that have variables. */

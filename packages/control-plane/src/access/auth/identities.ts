@@ -1,5 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
+import { usualIssuers } from "../../config/tenancy-keys.ts";
 import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
@@ -11,7 +12,9 @@ import type { Identity } from "./schema.ts";
 /** A person as an identity provider attests them. */
 export interface Attested {
   provider: "github" | "google" | "oidc";
-  /** The permanent id at the provider; addresses change. */
+  /** Who attests it: subjects are unique per issuer (OpenID Connect Core 1.0 section 5.7), and the setting may change. */
+  issuer: string;
+  /** The permanent id at the issuer; addresses change. */
   subject: string;
   /** Verified addresses in lower case, the primary one first. */
   verified: readonly string[];
@@ -30,7 +33,7 @@ export interface Account {
  * which this call links. Null when none of them belongs to an organisation. Part of the caller's transaction.
  */
 export async function accountOf(tx: System, person: Attested): Promise<Account | null> {
-  const linked = await identities.useIdentity(tx.sql, person.provider, person.subject, new Date(tx.clock.now()));
+  const linked = await identities.useIdentity(tx.sql, person, new Date(tx.clock.now()));
   const home = linked === null ? null : await selectHome(tx.sql, linked);
   if (linked !== null && home !== null) return { userId: linked, orgId: home.org_id, linkedBy: null };
   const owner = await identities.selectUserOf(tx.sql, person.verified, { member: true });
@@ -47,14 +50,14 @@ export async function accountOf(tx: System, person: Attested): Promise<Account |
  */
 export async function personWith(
   tx: System,
-  { provider, subject, verified }: Attested,
+  person: Attested,
   { create }: { create: boolean },
 ): Promise<{ userId: string; email: string } | null> {
   const found =
-    (await identities.selectLinked(tx.sql, provider, subject)) ??
-    (await identities.selectUserOf(tx.sql, verified, { member: false }));
+    (await identities.selectLinked(tx.sql, person)) ??
+    (await identities.selectUserOf(tx.sql, person.verified, { member: false }));
   if (found !== null) return { userId: found.id, email: found.email };
-  const email = verified[0];
+  const email = person.verified[0];
   if (!create || email === undefined) return null;
   return { userId: await upsertVerifiedUser(tx.sql, newId(), email, new Date(tx.clock.now())), email };
 }
@@ -68,11 +71,11 @@ export async function hasAccount(system: System, email: string): Promise<boolean
 export async function linkTo(
   tx: System,
   userId: string,
-  { provider, subject }: Attested,
+  { provider, issuer, subject }: Attested,
   email: string,
 ): Promise<void> {
   const now = new Date(tx.clock.now());
-  const row = { id: newId(), user_id: userId, provider, subject, email, created_at: now, last_used_at: now };
+  const row = { id: newId(), user_id: userId, provider, issuer, subject, email, created_at: now, last_used_at: now };
   await identities.linkIdentity(tx.sql, row);
 }
 
@@ -90,13 +93,20 @@ export async function unlinkIdentity(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "org:write");
   if (ctx.actor.type === "token")
     throw new AppError("FORBIDDEN", "A token cannot change sign-in methods. Do it in the console, with a session.");
-  const { enabled_methods: methods } = ctx.config.auth;
+  const { auth } = ctx.config;
+  const methods = auth.enabled_methods;
+  // An identity of an issuer that is no longer configured signs nobody in.
+  const usable = methods.flatMap((name) =>
+    name === "magic_link"
+      ? []
+      : [{ provider: name, issuer: (auth[name].issuer || usualIssuers[name]).replace(/\/$/, "") }],
+  );
   await inTransaction(ctx, async (tx) => {
     // Two concurrent calls would each count the identity that the other deletes.
     await lockUser(tx.sql, ctx.userId);
     const row = isId(id) ? await identities.deleteIdentity(tx.sql, ctx.userId, id) : null;
     if (row === null) throw new AppError("NOT_FOUND", "Linked provider not found.");
-    if (!methods.includes("magic_link") && (await identities.countIdentities(tx.sql, ctx.userId, methods)) === 0)
+    if (!methods.includes("magic_link") && (await identities.countIdentities(tx.sql, ctx.userId, usable)) === 0)
       throw new AppError(
         "LAST_SIGN_IN_METHOD",
         "This is your last sign-in method. Link another provider first, by signing in with it.",

@@ -1,25 +1,31 @@
 import { countOf, type Db, firstOf, type Listed, listed, type Paging, valueOf } from "../../platform/db/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
+import type { Attested } from "./identities.ts";
 import type { Identity } from "./schema.ts";
 
+type Key = Pick<Attested, "provider" | "issuer" | "subject">;
+
 /** Id of the user that an identity belongs to; records the use. */
-export async function useIdentity(sql: Db, provider: string, subject: string, now: Date): Promise<string | null> {
+export async function useIdentity(sql: Db, { provider, issuer, subject }: Key, now: Date): Promise<string | null> {
   return await valueOf<string | null>(sql`
     update user_identities set last_used_at = ${now}
-    where provider = ${provider} and subject = ${subject} returning user_id`);
+    where provider = ${provider} and issuer = ${issuer} and subject = ${subject} returning user_id`);
 }
 
 /** The user of a linked identity. */
-export async function selectLinked(sql: Db, provider: string, subject: string) {
+export async function selectLinked(sql: Db, { provider, issuer, subject }: Key) {
   return await firstOf(sql<{ id: string; email: string }[]>`
     select u.id, u.email from user_identities i join users u on u.id = i.user_id
-    where i.provider = ${provider} and i.subject = ${subject}`);
+    where i.provider = ${provider} and i.issuer = ${issuer} and i.subject = ${subject}`);
 }
 
 /** Links an identity to a user. The caller has checked that its previous user has no organisation any more. */
-export async function linkIdentity(sql: Db, row: IdentityRow & { user_id: string; subject: string }): Promise<void> {
+export async function linkIdentity(
+  sql: Db,
+  row: Omit<IdentityRow, "issuer"> & Key & { user_id: string },
+): Promise<void> {
   await sql`
-    insert into user_identities ${sql(row)} on conflict (provider, subject) do update
+    insert into user_identities ${sql(row)} on conflict (provider, issuer, subject) do update
       set user_id = excluded.user_id, email = excluded.email, last_used_at = excluded.last_used_at`;
 }
 
@@ -42,20 +48,26 @@ export async function selectIdentities(
 ): Promise<Listed<IdentityRow>> {
   const from = sql`from user_identities where user_id = ${userId}`;
   const part = sql<IdentityRow[]>`
-    select id, provider, email, created_at, last_used_at ${from} order by id limit ${limit} offset ${offset}`;
+    select id, provider, issuer, email, created_at, last_used_at ${from} order by id limit ${limit} offset ${offset}`;
   return await listed(sql, from, part);
 }
 
-/** Number of the user's identities of these providers. */
-export async function countIdentities(sql: Db, userId: string, providers: readonly string[]): Promise<number> {
+/** Number of the user's identities of these issuers, which have no slash at their end. */
+export async function countIdentities(
+  sql: Db,
+  userId: string,
+  usable: readonly Pick<Attested, "provider" | "issuer">[],
+): Promise<number> {
+  const [providers, issuers] = [usable.map(({ provider }) => provider), usable.map(({ issuer }) => issuer)];
   return await countOf(
     sql,
-    sql`from user_identities where user_id = ${userId} and provider = any(${[...providers]}::text[])`,
+    sql`from user_identities where user_id = ${userId} and (provider, rtrim(issuer, '/')) in (
+      select * from unnest(${providers}::text[], ${issuers}::text[]))`,
   );
 }
 
 export async function deleteIdentity(sql: Db, userId: string, id: string): Promise<IdentityRow | null> {
   return await firstOf(sql<IdentityRow[]>`
     delete from user_identities where user_id = ${userId} and id = ${id}
-    returning id, provider, email, created_at, last_used_at`);
+    returning id, provider, issuer, email, created_at, last_used_at`);
 }

@@ -52,6 +52,7 @@ export const Identity = Closed(
   {
     id: Id,
     provider: Text("github, google or oidc"),
+    issuer: Text("Who attests the identity: another issuer of the same provider is another identity"),
     email: Text("The address by which it was linked"),
     created_at: Timestamp,
     last_used_at: Timestamp,

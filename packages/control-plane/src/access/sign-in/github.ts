@@ -1,4 +1,5 @@
 import * as openid from "openid-client";
+import { usualIssuers } from "../../config/tenancy-keys.ts";
 import { userAgent } from "../../platform/outbound/client.ts";
 import { SignInProblem } from "./problem.ts";
 import {
@@ -12,8 +13,6 @@ import {
   type ProviderOptions,
   verifierOf,
 } from "./provider.ts";
-
-const usualOrigin = "https://github.com";
 
 /**
  * API origin of a GitHub: api.github.com; api.<name>.ghe.com for Enterprise Cloud with data residency; /api/v3 for an
@@ -32,7 +31,7 @@ export function apiOf(origin: string): string {
  */
 export function openGithub({ client_id, client_secret, issuer, timeoutSecs }: ProviderOptions): Provider {
   const title = "GitHub";
-  const origin = (issuer || usualOrigin).replace(/\/+$/, "");
+  const origin = (issuer || usualIssuers.github).replace(/\/+$/, "");
   const api = apiOf(origin);
   const oauth = `${origin}/login/oauth`;
   const config = new openid.Configuration(
@@ -79,13 +78,13 @@ export function openGithub({ client_id, client_secret, issuer, timeoutSecs }: Pr
         });
         // Sequential: an invalid token is refused once.
         const user = await ask(token, "/user");
-        return personOf(user, await ask(token, "/user/emails?per_page=100"));
+        return personOf(origin, user, await ask(token, "/user/emails?per_page=100"));
       }),
   };
 }
 
 /** The primary address first, then the others. Addresses that GitHub has not verified are ignored. */
-function personOf(user: unknown, emails: unknown): Person {
+function personOf(issuer: string, user: unknown, emails: unknown): Person {
   const id = (user as { id?: unknown } | null)?.id;
   if (!Number.isSafeInteger(id) || !Array.isArray(emails))
     throw new SignInProblem("answer_invalid", "GitHub: unexpected reply of /user or /user/emails");
@@ -96,5 +95,5 @@ function personOf(user: unknown, emails: unknown): Person {
   });
   all.sort((a, b) => Number(b.primary) - Number(a.primary));
   const verified = all.filter((entry) => entry.verified).map(({ address }) => address);
-  return { subject: String(id), verified, email: verified[0] ?? all[0]?.address ?? null };
+  return { issuer, subject: String(id), verified, email: verified[0] ?? all[0]?.address ?? null };
 }

@@ -1,5 +1,6 @@
 import * as openid from "openid-client";
 import { hourMs } from "@statusmesh/shared/time";
+import { usualIssuers } from "../../config/tenancy-keys.ts";
 import type { Clock } from "../../platform/process/clock.ts";
 import { SignInProblem } from "./problem.ts";
 import { groupsIn, roleOf, type RoleRules } from "./roles.ts";
@@ -18,14 +19,13 @@ import {
 
 type Claims = Readonly<Record<string, unknown>>;
 
-const googleIssuer = "https://accounts.google.com";
 /** Time to live of the discovery document, ms. */
 const knownForMs = hourMs;
 
 /** Google, or the provider of `issuer` under its name. */
 export const openGoogle = (options: ProviderOptions, clock: Clock): Provider =>
   openOpenid(
-    { ...options, issuer: options.issuer || googleIssuer, name: "google", title: "Google", roles: null },
+    { ...options, issuer: options.issuer || usualIssuers.google, name: "google", title: "Google", roles: null },
     clock,
   );
 
@@ -127,9 +127,9 @@ function isUnknownKey(error: unknown): boolean {
 /** An address and whether it is verified belong together: both come from one source. */
 const emailOf = ({ email_verified: verified = false }: Claims): Claims => ({ email_verified: verified });
 
-function personOf(claims: Claims & { sub: string }): Person {
+function personOf(claims: Claims & { iss: string; sub: string }): Person {
   const email = addressOf(claims["email"]);
   // Some providers send the claim as a string.
   const verified = claims["email_verified"] === true || claims["email_verified"] === "true";
-  return { subject: claims.sub, verified: verified && email !== null ? [email] : [], email };
+  return { issuer: claims.iss, subject: claims.sub, verified: verified && email !== null ? [email] : [], email };
 }

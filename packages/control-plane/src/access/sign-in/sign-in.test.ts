@@ -623,6 +623,90 @@ t.test("identities are listed and unlinked, except the last sign-in method", asy
   t.match(await left(world), { identities: 0 });
 });
 
+t.test("an identity is of its issuer: at another one its subject is somebody else", async (t) => {
+  const { world, google, github, owner, email } = await scene(t);
+  const [otherGoogle, otherGithub] = await Promise.all([startGoogle(t), startGithub(t)]);
+  const other = await newMember(owner);
+  const otherEmail = `${other.userId}@example.org`;
+  /** The same installation with these issuers. */
+  const at = async (googleIssuer: string, githubIssuer: string) => {
+    const { auth } = world.system.config;
+    const config = {
+      ...world.system.config,
+      auth: {
+        ...auth,
+        enabled_methods: ["google", "github", "oidc"] as typeof auth.enabled_methods,
+        google: { ...auth.google, issuer: googleIssuer },
+        github: { ...auth.github, issuer: githubIssuer },
+        oidc: { ...auth.google, ...auth.oidc, issuer: googleIssuer, client_id: "oidc", client_secret: "oidc-secret" },
+      },
+    };
+    return await serveWhole(t, { ...world, system: { ...world.system, config } });
+  };
+  const [first, second] = [
+    await at(google.issuer, github.issuer),
+    await at(otherGoogle.issuer, `${otherGithub.issuer}/`),
+  ];
+  const attest = (address: string, verified: boolean): void => {
+    for (const mock of [google, otherGoogle]) mock.claims = { sub: "7", email: address, email_verified: verified };
+    for (const mock of [github, otherGithub]) {
+      mock.user = { id: 7, login: "somebody" };
+      mock.emails = [{ email: address, primary: true, verified }];
+    }
+  };
+  for (const method of ["google", "oidc", "github"]) {
+    attest(email, true);
+    const browser = openBrowser(first);
+    await browser.signIn(method);
+    t.match(await browser.me(), { user: { id: owner.userId } }, method);
+    attest(email, false);
+    t.match(
+      said(await openBrowser(second).signIn(method)),
+      [403, /unverified|nobody/],
+      `${method}: the owner's subject`,
+    );
+    attest(otherEmail, true);
+    const elsewhere = openBrowser(second);
+    await elsewhere.signIn(method);
+    t.match(await elsewhere.me(), { user: { id: other.userId } }, `${method}: linked anew by the verified address`);
+    attest("new@example.org", false);
+    await browser.signIn(method);
+    t.match(await browser.me(), { user: { id: owner.userId } }, `${method}: back at the first one`);
+    await elsewhere.signIn(method);
+    t.match(await elsewhere.me(), { user: { id: other.userId } }, `${method}: and at the second one`);
+  }
+  t.strictSame(
+    [...(await world.sql`select provider, issuer, user_id from user_identities order by 3, 1`.values())],
+    [owner.userId, other.userId].sort().flatMap((user) => {
+      const [openid, hub] = user === owner.userId ? [google, github] : [otherGoogle, otherGithub];
+      return [
+        ["github", hub.issuer, user],
+        ["google", openid.issuer, user],
+        ["oidc", openid.issuer, user],
+      ];
+    }),
+  );
+
+  // Only identities of configured issuers count as ways to sign in.
+  attest(email, true);
+  const browser = openBrowser(second);
+  await browser.signIn("google");
+  const ask = asking(second, {
+    cookie: `__Host-_sm_session=${browser.cookies["__Host-_sm_session"]}`,
+    "sec-fetch-site": "same-origin",
+  });
+  t.match(await browser.me(), { user: { id: other.userId } }, "the link decides, not the address");
+  const { items } = (await ask("GET", "/api/v1/identities")).body;
+  t.match(items, [{ issuer: otherGoogle.issuer }, { issuer: otherGoogle.issuer }, { issuer: otherGithub.issuer }]);
+  await world.sql`update user_identities set issuer = 'https://gone.example.org' where id = ${items[1].id}`;
+  t.match(await ask("GET", "/settings"), { text: /Linked accounts[^]*gone\.example\.org/ });
+  t.match(await ask("DELETE", `/api/v1/identities/${items[2].id}`), { status: 204 });
+  t.match(await ask("DELETE", `/api/v1/identities/${items[0].id}`), {
+    status: 409,
+    body: { error: { code: "LAST_SIGN_IN_METHOD" } },
+  });
+});
+
 t.test("concurrent sign-ins link one account; attempts per visitor are limited", async (t) => {
   const { world, served, google, email } = await scene(t, { SM_AUTH__PER_IP_RATE_LIMIT_PER_MIN: "22" });
   google.claims = { sub: "g", email, email_verified: true };

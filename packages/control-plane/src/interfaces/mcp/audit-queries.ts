@@ -15,11 +15,19 @@ export interface CallRow {
   arguments: Record<string, unknown>;
   outcome: Outcome;
   detail: string | null;
+  refused: number | null;
 }
 
-export async function insertCall(sql: Db, row: Omit<CallRow, "user_email" | "actor_type">): Promise<void> {
+/** Adds a row; with `refused` to the row of the same token, tool and minute, where there is one. */
+export async function insertCall(
+  sql: Db,
+  row: Omit<CallRow, "user_email" | "actor_type"> & { minute: Date | null },
+): Promise<void> {
   const whole = { ...row, actor_type: "mcp", arguments: sql.json(row.arguments as never) };
-  await sql`insert into mcp_audit ${sql(whole)}`;
+  await sql`
+    insert into mcp_audit ${sql(whole)}
+    on conflict (token_id, tool, minute) where minute is not null
+    do update set refused = mcp_audit.refused + excluded.refused`;
 }
 
 /** Newest first. */
@@ -27,7 +35,7 @@ export async function selectCalls(sql: Db, orgId: string, { limit, offset }: Pag
   const from = sql`from mcp_audit a left join users u on u.id = a.user_id where a.org_id = ${orgId}`;
   const part = sql<CallRow[]>`
     select a.id, a.at, a.actor_type, a.token_id, a.user_id, u.email as user_email, a.org_id, a.app, a.monitor,
-      a.tool, a.arguments, a.outcome, a.detail
+      a.tool, a.arguments, a.outcome, a.detail, a.refused
     ${from} order by a.id desc limit ${limit} offset ${offset}`;
   return await listed(sql, from, part);
 }

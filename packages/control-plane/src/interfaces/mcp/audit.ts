@@ -1,5 +1,5 @@
 import { newId } from "@statusmesh/shared/ids";
-import { dayMs } from "@statusmesh/shared/time";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { type Ctx, requireScope, type System } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
@@ -15,17 +15,51 @@ import { deleteExpiredSessions } from "./session-queries.ts";
 /** Limit of a recorded argument, characters. */
 const maxArgument = 2_000;
 
+export interface Recorded {
+  readonly tool: string;
+  readonly arguments: Record<string, unknown>;
+  readonly outcome: Outcome;
+  readonly detail: string | null;
+}
+
+/** Interval of writing how many calls were refused: a refusal must stay cheaper than a call. */
+const refusalsMs = 1_000;
+
+/** Sums the calls that limits refuse: at most one statement a second for each token and tool. */
+export function sumRefusals(draining: AbortSignal) {
+  const sums = new Map<string, { add(): void; write(): void }>();
+  draining.addEventListener("abort", () => {
+    for (const sum of sums.values()) sum.write();
+  });
+  return async (caller: Pick<Caller, "ctx" | "tokenId" | "app">, call: Recorded): Promise<void> => {
+    const minute = Math.floor(caller.ctx.clock.now() / minuteMs) * minuteMs;
+    const key = `${caller.tokenId} ${call.tool} ${minute}`;
+    const known = sums.get(key);
+    if (known !== undefined) return known.add();
+    let refused = 0;
+    const write = (): void => {
+      clearTimeout(timer);
+      sums.delete(key);
+      if (refused > 0) void recordCall(caller, call, { refused, minute: new Date(minute) });
+    };
+    const timer = setTimeout(write, refusalsMs);
+    sums.set(key, { add: () => void refused++, write });
+    await recordCall(caller, call, { refused: 1, minute: new Date(minute) });
+  };
+}
+
 /**
  * Records a call of a write tool in the table and the log. The call has had its effect by then: a failed insert must
  * not make the client repeat it, so it is logged instead.
  */
 export async function recordCall(
   { ctx, tokenId, app }: Pick<Caller, "ctx" | "tokenId" | "app">,
-  call: { tool: string; arguments: Record<string, unknown>; outcome: Outcome; detail: string | null },
+  call: Recorded,
+  sum: { refused: number; minute: Date } | null = null,
 ): Promise<void> {
   const { sql, clock, log, orgId, userId, traceId } = ctx;
   const monitor = await monitorOf(ctx, call.arguments);
-  const fields = { trace: traceId, org: orgId, user: userId, token: tokenId, app, monitor, ...call };
+  const fields = { trace: traceId, org: orgId, user: userId, token: tokenId, app, monitor, ...call, ...sum };
   try {
     await queries.insertCall(sql, {
       ...call,
@@ -36,6 +70,8 @@ export async function recordCall(
       org_id: orgId,
       app,
       monitor,
+      refused: sum?.refused ?? null,
+      minute: sum?.minute ?? null,
     });
     log.info(fields, "MCP write");
   } catch (error) {

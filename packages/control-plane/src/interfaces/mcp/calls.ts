@@ -4,12 +4,13 @@ import type { Ctx, System } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { asAppError, describe } from "../../platform/http/exchange.ts";
 import type { Tool } from "../../platform/http/tool.ts";
-import { recordCall, recordedArguments } from "./audit.ts";
+import { recordCall, type Recorded, recordedArguments } from "./audit.ts";
 import type { Caller } from "./callers.ts";
 import { whyNotConfirmed } from "./confirmation.ts";
 import { continuationOf } from "./cursors.ts";
 import { failed, failureOf, type NoConfirmation, notConfirmed } from "./failures.ts";
 import type { RpcId } from "./refusals.ts";
+import type { Outcome } from "./schema.ts";
 import type { SendRequest } from "./server.ts";
 import type { Session } from "./sessions.ts";
 
@@ -20,6 +21,8 @@ const maxResultBytes = 25_000;
 export interface ToolRun {
   /** Records the refusal of a call that does not run. */
   denied(detail: string): Promise<void>;
+  /** What is recorded of a call that a limit refuses; null for one that only reads. */
+  readonly overLimit: Recorded | null;
   /** Runs the tool; never throws. `signal` fires when the client hangs up. */
   run(send: SendRequest, signal: AbortSignal): Promise<CallToolResult>;
 }
@@ -48,12 +51,15 @@ class Denied extends Error {
 
 export function callTool(call: Call): ToolRun {
   const { caller, tool } = call;
-  const record = async (outcome: "success" | "denied" | "error", detail: string | null): Promise<void> => {
-    if (tool.confirm === null) return;
+  const record = async (outcome: Outcome, detail: string | null): Promise<void> => {
+    if (tool.confirm !== null) await recordCall(caller, recorded(outcome, detail));
+  };
+  const recorded = (outcome: Outcome, detail: string | null): Recorded => {
     const args = recordedArguments(call.args, Object.keys(tool.input.properties));
-    await recordCall(caller, { tool: tool.name, arguments: args, outcome, detail });
+    return { tool: tool.name, arguments: args, outcome, detail };
   };
   return {
+    overLimit: tool.confirm === null ? null : recorded("denied", "too_many_requests"),
     denied: async (detail) => await record("denied", detail),
     async run(send, signal) {
       try {

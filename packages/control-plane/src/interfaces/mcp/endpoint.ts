@@ -4,10 +4,10 @@ import { bearerOf } from "../../access/auth/service.ts";
 import { isId } from "@statusmesh/shared/ids";
 import type { System } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
-import type { Counter } from "../../platform/http/counter.ts";
 import { asAppError, reportFailure, traceOf } from "../../platform/http/exchange.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import type { Throttle } from "../../platform/http/throttle.ts";
+import { sumRefusals } from "./audit.ts";
 import { callTool, type ToolRun } from "./calls.ts";
 import { answerConfirmation, withdrawConfirmations } from "./confirmation.ts";
 import { offeredScopes } from "../../access/oauth/service.ts";
@@ -23,7 +23,6 @@ export interface EndpointOptions {
   readonly system: System;
   readonly hub: Hub;
   readonly throttle: Throttle;
-  readonly counter: Counter;
   readonly registry: Registry;
   /** Fires when the process drains. */
   readonly draining: AbortSignal;
@@ -33,12 +32,13 @@ const methods = "GET, POST, DELETE";
 
 interface Endpoint extends EndpointOptions {
   readonly streams: ReturnType<typeof openStreams>;
+  readonly refused: ReturnType<typeof sumRefusals>;
 }
 
 /** Serves `/mcp`: Streamable HTTP of the Model Context Protocol, with sessions that any replica serves. */
 export function openEndpoint(options: EndpointOptions): (http: Context) => Promise<void> {
   const { system, hub, draining } = options;
-  const endpoint = { ...options, streams: openStreams(system, hub, draining) };
+  const endpoint = { ...options, streams: openStreams(system, hub, draining), refused: sumRefusals(draining) };
   return async (http) => {
     try {
       await serve(endpoint, http);
@@ -155,16 +155,12 @@ async function answer(
   await reply(endpoint, http, { raw, streamed: true, call: async (send) => await call.run(send, signal) });
 }
 
-/**
- * Records a call that `work` refuses because of a limit. At most ten a minute and user: the limit has to hold for rows
- * of the audit, too.
- */
+/** Records a call that `work` refuses because of a limit, summed with others of its token and tool. */
 async function recorded<T>(endpoint: Endpoint, caller: Caller, call: ToolRun, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    const { count } = await endpoint.counter.add(`mcp-refused:user:${caller.owner.userId}`);
-    if (count <= 10) await call.denied("too_many_requests");
+    if (call.overLimit !== null) await endpoint.refused(caller, call.overLimit);
     throw error;
   }
 }

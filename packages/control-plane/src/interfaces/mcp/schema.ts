@@ -27,6 +27,14 @@ export const McpCall = Shape("McpCall", "One call of an MCP tool that writes", {
     "success",
   ),
   detail: nullable(Text("Code of the failure", "declined")),
+  refused: nullable(
+    Type.Integer({
+      description:
+        "Calls that a limit refused: those of one token and tool in one minute are one row, with the arguments of the " +
+        "first; null for a row of one call",
+      examples: [30],
+    }),
+  ),
 });
 export type McpCall = Static<typeof McpCall>;
 export const McpCallPage = PageOf(McpCall);

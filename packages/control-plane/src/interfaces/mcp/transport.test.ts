@@ -1,5 +1,5 @@
 import t from "tap";
-import { hour, minute } from "../../testing/clock.ts";
+import { hour, minute, until } from "../../testing/clock.ts";
 import { type Headers, initialize, openMcp, openStream, resource, send, usual } from "../../testing/mcp.ts";
 import { serveWhole } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
@@ -439,10 +439,29 @@ t.test("one budget with the REST API; notifications and answers are free", async
 
   const write = { ...ping, method: "tools/call", params: { name: "pause_monitor", arguments: { monitor_id: "x" } } };
   for (let i = 0; i < 2; i++) t.equal((await post(session, write)).status, 200);
-  for (let i = 0; i < 12; i++) t.equal((await post(session, write)).status, 429);
-  const rows = await sql`select detail, arguments, app from mcp_audit where org_id = ${ctx.orgId} order by id`;
-  t.equal(rows.length, 12, "refused writes are recorded, at most ten a minute");
-  t.match(rows.at(-1), { detail: "too_many_requests", arguments: { monitor_id: "x" }, app: "Assistant" });
+  const other = { ...write, params: { name: "resume_monitor", arguments: { monitor_id: "y" } } };
+  for (let i = 0; i < 30; i++) t.equal((await post(session, write)).status, 429);
+  t.equal((await post(session, other)).status, 429);
+  const rows = async () =>
+    await sql<{ tool: string; refused: number | null }[]>`
+      select tool, outcome, detail, arguments, app, refused from mcp_audit where org_id = ${ctx.orgId} order by id`;
+  await until(async () => (await rows()).some(({ refused }) => refused === 30), "the sum of the refused calls");
+  const call = { tool: "pause_monitor", arguments: { monitor_id: "x" }, app: "Assistant" };
+  const single = { ...call, outcome: "error", detail: "monitor_not_found", refused: null };
+  const summed = { ...call, outcome: "denied", detail: "too_many_requests", refused: 30 };
+  t.strictSame(
+    [...(await rows())],
+    [single, single, summed, { ...summed, tool: "resume_monitor", arguments: { monitor_id: "y" }, refused: 1 }],
+    "refused writes are one row a minute, token and tool",
+  );
+  mcp.world.clock.advance(minute);
+  for (let i = 0; i < 2; i++) t.equal((await post(session, write)).status, 200);
+  t.equal((await post(session, write)).status, 429);
+  t.strictSame(
+    (await rows()).map(({ refused }) => refused),
+    [null, null, 30, 1, null, null, 1],
+    "of each minute",
+  );
 });
 
 t.test("404 when switched off; without resource_uri the host of the application serves /mcp", async (t) => {

@@ -14,6 +14,7 @@ writeFileSync(denied, 'domains = ["evil.example", "198.51.100.7", "203.0.113.9"]
 const { system } = await openWorld(t, { env: { SM_ABUSE__DOMAIN_DENYLIST_FILE: denied } });
 
 const tls = (changes: object = {}) => ({ type: "tls_cert", host: "www.example.org", ...changes });
+const grpc = (changes: object = {}) => ({ type: "grpc", host: "www.example.org", port: 443, ...changes });
 const dns = (changes: object = {}) => ({ type: "dns", domain: "example.org", ...changes });
 const create = async (ctx: Ctx, check: object, changes: object = {}) =>
   createTarget(ctx, validate(TargetCreate, { name: "Website", check, ...changes }));
@@ -125,9 +126,15 @@ const wrongDns: Case[] = [
   [{ domain: "198.51.100.7", record_type: "PTR", resolver: "9.9.9.9" }, "DOMAIN_DENYLISTED", "/domain"],
 ];
 
+const wrongGrpc = ["shop\n.Orders", "shop.Orders\r\n", "a\u0000b", "shop\u200b.Orders"].map((service): Case => [
+  { service },
+  "INVALID_BODY",
+  "/service",
+]);
+
 t.test("invalid values are refused at create and at edit, with code and pointer", async (t) => {
   const ctx = await newOrg(system);
-  const [cert, name] = [await create(ctx, tls()), await create(ctx, dns())];
+  const [cert, name, calls] = [await create(ctx, tls()), await create(ctx, dns()), await create(ctx, grpc())];
   const both = async (id: string, check: object, [fields, code, field]: Case) => {
     const expected = { code, field: `/check${field}` };
     t.match(
@@ -143,6 +150,7 @@ t.test("invalid values are refused at create and at edit, with code and pointer"
   };
   for (const one of wrongTls) await both(cert.id, tls(), one);
   for (const one of wrongDns) await both(name.id, dns(), one);
+  for (const one of wrongGrpc) await both(calls.id, grpc(), one);
   t.match(await refusal(t, () => create(ctx, { type: "tls_cert" })), {
     code: "INVALID_TCP_HOST",
     field: "/check/host",

@@ -246,7 +246,8 @@ export const TargetPatch = Patch(
     name,
     check: Type.Record(Type.String(), Type.Unknown(), {
       description:
-        "Fields of the check to change; omitted fields stay unchanged, secrets included. The type cannot change.",
+        "Fields of the check to change; omitted fields stay unchanged, secrets included; null clears what may be " +
+        "null, lists and maps. The type cannot change.",
     }),
     ...others,
     alerts: alertsInput,

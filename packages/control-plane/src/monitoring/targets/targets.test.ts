@@ -197,6 +197,17 @@ t.test("an edit of the check changes what it names", async (t) => {
     { bearer_token: null, expected_body_contains: null, headers: { "X-Api-Key": "k1" } },
     "null clears",
   );
+  const lists = {
+    expected_json: [{ path: "$.status", op: "eq", value: "ok" }],
+    expected_headers: [{ name: "x-age", op: "exists" }],
+    headers: { "X-Api-Key": "k1" },
+  };
+  for (const [name, value] of Object.entries(lists)) {
+    await patch(ctx, id, { check: { [name]: value } });
+    t.match(await run(), { [name]: value });
+    await patch(ctx, id, { check: { [name]: null } });
+    t.strictSame((await run())[name as "type"], Array.isArray(value) ? [] : {}, `null clears ${name}`);
+  }
   await patch(ctx, id, { check: { type: "http", headers: { "X-Api-Key": "k2" } } });
   t.strictSame(((await run()) as { headers: object }).headers, { "X-Api-Key": "k2" });
   t.match(await refusal(t, () => patch(ctx, id, { check: { type: "tcp", host: "db.example.org", port: 1 } })), {
@@ -218,7 +229,7 @@ t.test("an edit of the check changes what it names", async (t) => {
     { name: "Three at once", check: { timeout: 2000, method: "HEAD", headers: { "X-Api-Key": "***" } } },
     "edits at the same time do not undo each other",
   );
-  t.match(await sql`select version from targets where id = ${id}`, [{ version: 7 }]);
+  t.match(await sql`select version from targets where id = ${id}`, [{ version: 13 }]);
 });
 
 t.test("targets of another organisation are absent, and every verb requires its scope", async (t) => {

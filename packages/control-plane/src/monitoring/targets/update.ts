@@ -1,4 +1,12 @@
-import { budgetMs, type CheckSpec, isCheckType, isProbed, kindOf } from "@statusmesh/shared/checks";
+import {
+  budgetMs,
+  checkKinds,
+  type CheckSpec,
+  type CheckType,
+  isCheckType,
+  isProbed,
+  kindOf,
+} from "@statusmesh/shared/checks";
 import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
 import { AppError } from "@statusmesh/shared/errors";
 import { below, checkAll } from "@statusmesh/shared/faults";
@@ -304,7 +312,7 @@ function mergeCheck(ctx: Ctx, id: string, stored: CheckSpec, patch: Record<strin
     );
   }
   const { value: before, isClosed } = openSpecPartly(ctx, id, stored);
-  const merged = validate(Check, { ...before, ...patch, type: stored.type }, "/check");
+  const merged = validate(Check, { ...before, ...cleared(stored.type, patch), type: stored.type }, "/check");
   const kind = kindOf(merged);
   below("/check", () => kindRules(merged));
   const after = completed(merged);
@@ -323,6 +331,18 @@ function mergeCheck(ctx: Ctx, id: string, stored: CheckSpec, patch: Record<strin
 }
 
 const isChanged = ({ before, after }: CheckChange): boolean => !sameJson(before, after);
+
+/** The patch with the default in place of a null that clears a list or a map, which is empty by default. */
+function cleared(type: CheckType, patch: Record<string, unknown>): Record<string, unknown> {
+  const fields = checkKinds[type].schema.properties as Record<string, { default?: unknown }>;
+  return Object.fromEntries(
+    Object.entries(patch).map(([name, value]) => {
+      const { default: empty } = Object.hasOwn(fields, name) ? fields[name]! : {};
+      const clears = value === null && typeof empty === "object" && empty !== null;
+      return [name, clears ? structuredClone(empty) : value];
+    }),
+  );
+}
 
 /** True when the check is about another certificate or domain than before. */
 function isElsewhere({ before, after }: CheckChange): boolean {
