@@ -12,7 +12,7 @@ import type { Identity } from "./schema.ts";
 /** A person as an identity provider attests them. */
 export interface Attested {
   provider: "github" | "google" | "oidc";
-  /** Who attests it: subjects are unique per issuer (OpenID Connect Core 1.0 section 5.7), and the setting may change. */
+  /** Subjects are unique per issuer (OpenID Connect Core 1.0 section 5.7), and the setting may change. */
   issuer: string;
   /** The permanent id at the issuer; addresses change. */
   subject: string;

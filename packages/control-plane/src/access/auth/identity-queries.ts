@@ -1,9 +1,15 @@
 import { countOf, type Db, firstOf, type Listed, listed, type Paging, valueOf } from "../../platform/db/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
-import type { Attested } from "./identities.ts";
 import type { Identity } from "./schema.ts";
 
-type Key = Pick<Attested, "provider" | "issuer" | "subject">;
+interface Issuer {
+  provider: string;
+  issuer: string;
+}
+
+interface Key extends Issuer {
+  subject: string;
+}
 
 /** Id of the user that an identity belongs to; records the use. */
 export async function useIdentity(sql: Db, { provider, issuer, subject }: Key, now: Date): Promise<string | null> {
@@ -53,11 +59,7 @@ export async function selectIdentities(
 }
 
 /** Number of the user's identities of these issuers, which have no slash at their end. */
-export async function countIdentities(
-  sql: Db,
-  userId: string,
-  usable: readonly Pick<Attested, "provider" | "issuer">[],
-): Promise<number> {
+export async function countIdentities(sql: Db, userId: string, usable: readonly Issuer[]): Promise<number> {
   const [providers, issuers] = [usable.map(({ provider }) => provider), usable.map(({ issuer }) => issuer)];
   return await countOf(
     sql,

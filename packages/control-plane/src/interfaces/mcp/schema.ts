@@ -30,8 +30,8 @@ export const McpCall = Shape("McpCall", "One call of an MCP tool that writes", {
   refused: nullable(
     Type.Integer({
       description:
-        "Calls that a limit refused: those of one token and tool in one minute are one row, with the arguments of the " +
-        "first; null for a row of one call",
+        "Calls that a limit refused: those of one token and tool in one minute are one row, with the arguments of " +
+        "the first; null for a row of one call",
       examples: [30],
     }),
   ),
