@@ -116,7 +116,7 @@ t.test("list, get, check-now, test, pause and resume", async (t) => {
   t.match(jsonOf(await smctl(["list", "--json", "--limit", "1"])), { length: 1 });
   await api.delete(`/api/v1/targets/${second}`);
   t.match(await smctl(["list", "channels", "--tag", "x"]), { code: 1, err: /--tag is for monitors/ });
-  t.match(jsonOf(await smctl(["get", "monitors", id, "--json"])), { id, interval: 10 });
+  t.match(jsonOf(await smctl(["get", "monitor", id, "--json"])), { id, interval: 10 });
   t.match(await smctl(["get", "monitors", "Nothing"]), {
     code: 1,
     err: /there is no monitor with the id, key or name/,

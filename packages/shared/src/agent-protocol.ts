@@ -5,6 +5,7 @@ import { idPattern } from "./ids.ts";
 import { pingKinds } from "./pings/address.ts";
 import { Cause, Details, measurementFields } from "./result.ts";
 import { Closed, described, Flag, Integer, nullable, OneOf, Shape, Text } from "./shapes.ts";
+import { dayMs } from "./time.ts";
 
 /**
  * Messages between agent and control plane: `POST /api/agent/pull` and `POST /api/agent/results`, JSON,
@@ -254,6 +255,17 @@ export const AgentPing = Closed(
     ),
     source_ip: Type.String({ maxLength: 64, description: "Address of the job", examples: ["10.1.2.3"] }),
     user_agent: Type.String({ maxLength: 200, description: "Its User-Agent", examples: ["curl/8.14.1"] }),
+    message: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 600, description: "Why the job failed", examples: ["disk is full"] }),
+    ),
+    duration_ms: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: dayMs,
+        description: "How long the job took by its own account",
+        examples: [41],
+      }),
+    ),
     beyond_rate: mark("A sign of life of a job that sends too many: it counts, and is not listed"),
   },
   { description: "A ping of a job that the agent has answered" },

@@ -13,6 +13,7 @@ import {
   type PingReply,
   preflightHeaders,
   RateWarning,
+  reasonOf,
   textOf,
 } from "@statusmesh/shared/pings/receive";
 import { messageOf } from "@statusmesh/shared/thrown";
@@ -120,6 +121,8 @@ class Listener {
     if (known.isUnknown(address, now)) return isOver ? pingReplies.limited(1) : pingReplies.stored;
     // Made-up addresses do not take the room of real ones.
     if (journal.isFilling && !known.isKnown(address)) return full;
+    const body = isOver ? null : textOf(request, asked, () => undefined);
+    const message = isOver ? null : await reasonOf(asked, body);
     const ping: AgentPing = {
       id: newId(),
       address,
@@ -130,9 +133,10 @@ class Listener {
       run_id: asked.runId,
       source_ip,
       user_agent: (request.headers["user-agent"] ?? "").slice(0, 200),
+      ...(message === null ? {} : { message }),
+      ...(asked.durationMs === null ? {} : { duration_ms: asked.durationMs }),
       ...(isOver ? { beyond_rate: true as const } : {}),
     };
-    const body = isOver ? null : textOf(request, asked, () => undefined);
     try {
       await journal.append({ ping });
     } catch (error) {

@@ -1,4 +1,4 @@
-import { Argument } from "commander";
+import { Argument, InvalidArgumentError } from "commander";
 import type { Json } from "@statusmesh/shared/json";
 
 /** What `list` and `get` know: the list of the API, and the columns of a row. */
@@ -55,4 +55,12 @@ export const kinds: Readonly<Record<string, Kind>> = {
   },
 };
 
-export const kindArgument = (text: string): Argument => new Argument(text, "what").choices(Object.keys(kinds));
+/** A kind by its name, also in the singular: `monitor`. */
+export const kindArgument = (text: string): Argument => {
+  const names = Object.keys(kinds);
+  return new Argument(text, "what").choices(names).argParser((wanted: string) => {
+    const found = names.find((name) => name === wanted || name === `${wanted}s`);
+    if (found === undefined) throw new InvalidArgumentError(`Allowed choices are ${names.join(", ")}.`);
+    return found;
+  });
+};

@@ -177,7 +177,11 @@ class Reader {
   #expand(name: string, at: Place, depth: number, keyAt: Place | undefined): [unknown, Position] | null {
     const node = this.#anchors.get(name);
     if (node === undefined) {
-      this.#addAt(at, `The alias *${short(name)} has no anchor before it, or stands inside of it.`);
+      const isName = /^[\w-]+$/.test(name);
+      this.#addAt(
+        at,
+        isName ? `The alias *${short(name)} has no anchor before it, or stands inside of it.` : starWords,
+      );
       return null;
     }
     if (++this.#aliases > maxAliases) this.#give(at, `A file has at most ${maxAliases} aliases.`);
@@ -209,7 +213,13 @@ class Reader {
     const at = this.#place(offset);
     if (this.#mistakes.some(({ line }) => line === at.line)) return;
     const isVariable = this.#text.slice(Math.max(offset - 1, 0), offset + 1) === "${";
-    this.#addAt(at, isVariable ? "Inside of { } and [ ] a ${NAME} stands in quotes." : sentence(words));
+    const line = this.#text.slice(this.#text.lastIndexOf("\n", offset - 1) + 1, offset + 2);
+    // A cron schedule such as */5 * * * * reads as an alias.
+    const isStar = /(?:^|[:,[{-])[ \t]*\*\S*[ \t]/.test(line);
+    this.#addAt(
+      at,
+      isVariable ? "Inside of { } and [ ] a ${NAME} stands in quotes." : isStar ? starWords : sentence(words),
+    );
   }
 
   #add(offset: number, message: string): void {
@@ -227,6 +237,7 @@ class Reader {
   }
 }
 
+const starWords = 'Put quotes around a value that begins with *, such as "*/5 * * * *".';
 const keyed = (key: Place | undefined): { key?: Place } => (key === undefined ? {} : { key });
 const short = (text: string): string => (text.length > 60 ? `${text.slice(0, 60)}…` : text);
 const sentence = (text: string): string => (/[.!?]$/.test(text) ? text : `${text}.`);

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { isId } from "../ids.ts";
+import { dayMs, hourMs, minuteMs, secondMs } from "../time.ts";
 import { percentDecoded } from "../url.ts";
 
 /*
@@ -45,8 +46,10 @@ export interface PingRequest {
   readonly kind: PingKind;
   readonly exitCode: number | null;
   readonly runId: string | null;
-  /** Reason of a failure, where the product has it in the query: `msg` of Uptime Kuma, `error` of Gatus. */
+  /** What the job wrote, where the product has it in the query: `msg` of Uptime Kuma, `error` of Gatus. */
   readonly message: string | null;
+  /** How long the job took by its own account, ms: `ping` of Uptime Kuma, `duration` of Gatus. */
+  readonly durationMs: number | null;
   /** The monitor may be created, where its ping key allows that: `create=1` of healthchecks. */
   readonly mayCreate: boolean;
 }
@@ -86,7 +89,10 @@ const paths: readonly {
     address: "kuma",
     path: /^\/api\/push\/(?<value>[^/]+)$/,
     // Its jobs send `status=up` or leave it out; anything else is a failure there too.
-    read: ({ query }) => outcome((query.get("status") ?? "up") === "up", query.get("msg")),
+    read: ({ query }) => ({
+      ...outcome((query.get("status") ?? "up") === "up", query.get("msg")),
+      durationMs: wholeMs(/^\d{1,12}(?:\.\d+)?$/.test(query.get("ping") ?? "") ? Number(query.get("ping")) : null),
+    }),
   },
   {
     address: "better_stack",
@@ -100,24 +106,49 @@ const paths: readonly {
       method !== "POST"
         ? { status: 405, reason: "POST only" }
         : /^(?:true|false)$/.test(query.get("success") ?? "")
-          ? outcome(query.get("success") === "true", query.get("error"))
+          ? {
+              ...outcome(query.get("success") === "true", query.get("error")),
+              durationMs: wholeMs(goDuration(query.get("duration") ?? "")),
+            }
           : { status: 400, reason: "success must be true or false" },
   },
 ];
 
-type Said = Pick<PingRequest, "kind" | "exitCode" | "runId" | "message">;
+type Said = Pick<PingRequest, "kind" | "exitCode" | "runId" | "message" | "durationMs">;
 
 const said = (kind: Said["kind"], exitCode: number | null, runId: string | null): Said => ({
   kind,
   exitCode,
   runId,
   message: null,
+  durationMs: null,
 });
 
 const outcome = (isSuccess: boolean, reason: string | null): Said => ({
   ...said(isSuccess ? "success" : "fail", null, null),
-  message: isSuccess || reason === "" ? null : reason,
+  // Uptime Kuma's own command sends msg=OK with each success.
+  message: reason === "" || (isSuccess && reason === "OK") ? null : reason,
 });
+
+/** A run takes a day at most. */
+const wholeMs = (ms: number | null): number | null => (ms === null || ms > dayMs ? null : Math.round(ms));
+
+const goUnits: Readonly<Record<string, number>> = {
+  h: hourMs,
+  m: minuteMs,
+  s: secondMs,
+  ms: 1,
+  us: 1e-3,
+  µs: 1e-3,
+  ns: 1e-6,
+};
+
+/** A duration as Go writes it (`1m30.5s`), ms; null for another text. */
+function goDuration(text: string): number | null {
+  if (!/^(?:\d{1,12}(?:\.\d{0,9})?(?:h|ms|m|s|us|µs|ns)){1,8}$/.test(text)) return null;
+  const parts = [...text.matchAll(/([\d.]+)([a-zµ]+)/g)];
+  return parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * goUnits[unit!]!, 0);
+}
 
 function bySuffix({ query }: Asked, suffix: string): Said | PingRefusal {
   const rid = query.get("rid");

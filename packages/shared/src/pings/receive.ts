@@ -82,7 +82,7 @@ const maxBodies = 1000;
 
 let bodies = 0;
 
-/** What is kept of a ping beside its row: the reason of a failure in its query, or else its body; null for neither. */
+/** What is kept of a ping beside its row: the message in its query, or else its body; null for neither. */
 export function textOf(
   request: IncomingMessage,
   { message }: PingRequest,
@@ -90,6 +90,29 @@ export function textOf(
 ): Promise<string> | null {
   if (message !== null) return Promise.resolve(keptText(Buffer.from(message)));
   return request.method === "POST" ? receiveBody(request, proceed) : null;
+}
+
+/** A failure waits so long for a body that says why: Better Stack's jobs send their output, as a rule at once. */
+const reasonMs = secondMs;
+/** Characters of the reason of a failure. */
+export const reasonLength = 300;
+
+/** Why the job failed, in one line: the message in the query, or the body of Better Stack; null where it did not say. */
+export async function reasonOf(
+  { address, kind, message }: PingRequest,
+  body: Promise<string> | null,
+): Promise<string | null> {
+  if (kind !== "fail") return null;
+  let text = message;
+  if (address === "better_stack" && body !== null) {
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<null>((resolve) => (timer = setTimeout(resolve, reasonMs, null)));
+    text = await Promise.race([body, late]);
+    clearTimeout(timer);
+  }
+  // oxlint-disable-next-line no-control-regex -- what a job writes goes into messages
+  const line = [...(text ?? "").replaceAll(/[\s\u0000-\u001f\u007f]+/g, " ").trim()].slice(0, reasonLength).join("");
+  return line === "" ? null : line;
 }
 
 /** PostgreSQL stores no NUL. */

@@ -171,7 +171,7 @@ export async function getHeartbeat(ctx: Ctx, id: string): Promise<Heartbeat> {
   const token = ctx.scopes.has("targets:write") ? openToken(ctx, row) : mask;
   const successes = pings.filter(({ kind }) => kind === "success").map(({ at }) => at.getTime());
   return {
-    ping_url: token === mask ? mask : `${ctx.config.server.public_url}/hb/${token}`,
+    ping_url: token === mask ? mask : urlOf(ctx, token),
     token,
     previous_token_valid_until: isoOrNull(row.previous_until),
     state: stateOf(enabled, window, now),
@@ -182,6 +182,21 @@ export async function getHeartbeat(ctx: Ctx, id: string): Promise<Heartbeat> {
     suggestion: suggestionFor(spec, successes),
   };
 }
+
+/** The ping URL of a heartbeat; *** without `targets:write`, and where its token cannot be opened. */
+export async function pingUrl(ctx: Ctx, id: string): Promise<string> {
+  requireScope(ctx, "targets:read");
+  if (!ctx.scopes.has("targets:write")) return mask;
+  const { token } = await find(ctx, id);
+  try {
+    return urlOf(ctx, ctx.sealer.open(token, placeOf(id)));
+  } catch (error) {
+    if (error instanceof UnreadableSecret) return mask;
+    throw error;
+  }
+}
+
+const urlOf = ({ config }: Ctx, token: string): string => `${config.server.public_url}/hb/${token}`;
 
 /** Pings that a suggestion is read from. */
 const suggestedFrom = { limit: 50, offset: 0 };

@@ -30,6 +30,8 @@ const ping = (kind: Ping["kind"], at: number, more: Partial<Ping> = {}): Ping =>
   at,
   exitCode: null,
   runId: null,
+  message: null,
+  durationMs: null,
   ...more,
 });
 /** The window after these pings. */
@@ -54,6 +56,18 @@ t.test("a failure is a result at once, also as the first ping, and exit code 0 i
   t.equal(stateOf(true, failed.window, noon), "down");
   t.equal(downAt(daily, failed.window), noon + day + hour, "the next run is expected");
   t.equal(stateOf(true, take(daily, failed.window, ping("success", noon + minute)).window, noon + minute), "up");
+});
+
+t.test("a failure in the job's words, and the time that it took by its own account", async (t) => {
+  const run = after(daily, ping("start", noon));
+  t.match(take(daily, run, ping("fail", noon + minute, { message: "disk is full", durationMs: 41 })), {
+    verdict: { error: "disk is full", durationMs: 41 },
+    window: { lastDuration: 41 },
+  });
+  t.equal(
+    take(daily, blank, ping("fail", noon, { exitCode: 3, message: "disk is full" })).verdict?.error,
+    "the job failed with exit code 3: disk is full",
+  );
 });
 
 t.test("start and end are one run; its time limit is a window of its own", async (t) => {

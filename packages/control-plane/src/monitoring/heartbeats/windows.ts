@@ -16,6 +16,9 @@ export interface Ping {
   readonly exitCode: number | null;
   /** Pairs the start of a run with its end. */
   readonly runId: string | null;
+  /** Why the job failed, and how long it took by its own account, ms; null where it did not say. */
+  readonly message: string | null;
+  readonly durationMs: number | null;
 }
 
 /** What is expected of a job next. */
@@ -79,13 +82,13 @@ export function take(spec: HeartbeatCheck, window: Window, ping: Ping): { window
   const result = {
     at: ping.at,
     status: failed ? "down" : "up",
-    error: failed ? failureWords(ping.exitCode) : null,
+    error: failed ? failureWords(ping) : null,
   } as const;
-  if (isOvertaken) return { window, verdict: { ...result, durationMs: null } };
+  if (isOvertaken) return { window, verdict: { ...result, durationMs: ping.durationMs } };
   // The end of an older run leaves the newest one running.
   const isOwn = window.startedAt !== null && ping.runId === window.runId;
   const tookMs = isOwn ? ping.at - window.startedAt! : null;
-  const durationMs = tookMs !== null && tookMs >= 0 && tookMs <= pairedMs ? tookMs : null;
+  const durationMs = ping.durationMs ?? (tookMs !== null && tookMs >= 0 && tookMs <= pairedMs ? tookMs : null);
   return {
     window: {
       reportedAt: ping.at,
@@ -100,8 +103,10 @@ export function take(spec: HeartbeatCheck, window: Window, ping: Ping): { window
   };
 }
 
-const failureWords = (exitCode: number | null): string =>
-  exitCode === null ? "the job reported a failure" : `the job failed with exit code ${exitCode}`;
+function failureWords({ exitCode, message }: Ping): string {
+  if (exitCode === null) return message ?? "the job reported a failure";
+  return `the job failed with exit code ${exitCode}${message === null ? "" : `: ${message}`}`;
+}
 
 /** A window that is over is late for so long while the agent that took the last ping is away. */
 const holdMs = dayMs;

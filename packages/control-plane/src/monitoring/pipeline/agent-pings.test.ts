@@ -89,6 +89,13 @@ t.beforeEach(() => {
   clock.at = noon;
 });
 
+t.test("what a job said to an agent is the error and the time of its result", async (t) => {
+  const [agent, job] = [await newAgent(), await make()];
+  await agent.deliver([job.ping({ kind: "fail", message: "disk is full", duration_ms: 41 })]);
+  const [result] = await sql`select error, total_ms from results where target_id = ${job.id}`;
+  t.strictSame({ ...result }, { error: "disk is full", total_ms: 41 });
+});
+
 t.test("pings count at their time and once; others are dropped and counted", async (t) => {
   const [agent, job] = [await newAgent(), await make()];
   const posted = await make({ methods: "post" });

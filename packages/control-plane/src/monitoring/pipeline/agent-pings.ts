@@ -47,20 +47,20 @@ async function take(ctx: AgentCtx, prepareDays: PrepareDays, request: PingsReque
   const timely = request.pings
     .filter(({ at }) => at >= now - oldestMs && at <= now + newestMs)
     .sort((a, b) => a.at - b.at);
-  const pings = timely.map(
-    ({ id, address, at, method, kind, exit_code, run_id, source_ip, user_agent, beyond_rate }): ReceivedPing => ({
-      hash: keyOf(address),
-      at: Math.min(at, now),
-      method,
-      kind,
-      exitCode: exit_code,
-      runId: run_id,
-      sourceIp: source_ip,
-      userAgent: user_agent,
-      isKept: beyond_rate !== true,
-      by: { agentId: ctx.agentId, pingId: id },
-    }),
-  );
+  const pings = timely.map((ping): ReceivedPing => ({
+    hash: keyOf(ping.address),
+    at: Math.min(ping.at, now),
+    method: ping.method,
+    kind: ping.kind,
+    exitCode: ping.exit_code,
+    runId: ping.run_id,
+    message: ping.message ?? null,
+    durationMs: ping.duration_ms ?? null,
+    sourceIp: ping.source_ip,
+    userAgent: ping.user_agent,
+    isKept: ping.beyond_rate !== true,
+    by: { agentId: ctx.agentId, pingId: ping.id },
+  }));
   return await inTransaction(ctx, async (tx) => {
     // The first batch makes the row that monitors refer to. What was delivered is noted at the end.
     const before = await heartbeats.noteDelivered(tx.sql, ctx.agentId, { until: new Date(0), dropped: 0 });

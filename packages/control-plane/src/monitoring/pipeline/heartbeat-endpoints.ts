@@ -18,6 +18,7 @@ import {
   type PingReply,
   preflightHeaders,
   RateWarning,
+  reasonOf,
   textOf,
 } from "@statusmesh/shared/pings/receive";
 import { secondMs } from "@statusmesh/shared/time";
@@ -93,12 +94,16 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
       }
     }
     const isOver = bucket !== null && !bucket.take(now);
+    const proceed = () => /100-continue/i.test(http.get("expect")) && http.res.writeContinue();
+    const body = isOver ? null : textOf(http.req, asked, proceed);
     const ping: ReceivedPing = {
       hash: key,
       method: http.method,
       kind: asked.kind,
       exitCode: asked.exitCode,
       runId: asked.runId,
+      message: isOver ? null : await reasonOf(asked, body),
+      durationMs: asked.durationMs,
       sourceIp: visitorAddress(http, config),
       userAgent: http.get("user-agent").slice(0, 200),
       at: now,
@@ -112,8 +117,6 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
       if (words !== null) system.log.warn({ address: asked.address }, words);
       return send(http, asked, pingReplies.limited(1));
     }
-    const proceed = () => /100-continue/i.test(http.get("expect")) && http.res.writeContinue();
-    const body = textOf(http.req, asked, proceed);
     let outcome = await take(ping);
     let reply: PingReply = pingReplies.stored;
     if (outcome === "unknown" && asked.mayCreate) {
@@ -128,7 +131,9 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
       return send(http, asked, pingReplies.unknown);
     }
     if (bucket === null) buckets.set(key, new PingRate(now));
-    if (outcome === "post_only") return send(http, asked, pingReplies.postOnly);
+    // healthchecks answers a GET that does not count like one that does.
+    if (outcome === "post_only")
+      return send(http, asked, /^healthchecks/.test(asked.address) ? pingReplies.stored : pingReplies.postOnly);
     if (typeof outcome !== "string" && body !== null && outcome.number !== null)
       void keep(system, outcome.targetId, outcome.number, body);
     send(http, asked, reply);

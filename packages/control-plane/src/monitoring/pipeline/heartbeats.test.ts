@@ -73,6 +73,9 @@ t.test("a monitor with its URL; the reply shows what is expected", async (t) => 
     status: 201,
     body: { interval: 86_400, alert_confirmations: 1, heartbeat_addresses: [], check: { grace: 2.4 * hour } },
   });
+  const shown = await ask("GET", `/api/v1/targets/${made.body.id}`);
+  t.match(shown.body.ping_url, /^https:\/\/status\.example\.org\/hb\/[\w-]{43}$/);
+  t.equal((await ask("PATCH", `/api/v1/targets/${made.body.id}`, { ping_url: shown.body.ping_url })).status, 200);
   t.match(await ask("GET", `/api/v1/targets/${made.body.id}/heartbeat`), {
     status: 200,
     body: { ping_url: /^https:\/\/status\.example\.org\/hb\/[\w-]{43}$/, state: "new", last_ping: null, down_at: null },
@@ -81,11 +84,13 @@ t.test("a monitor with its URL; the reply shows what is expected", async (t) => 
   t.match(await reader("GET", `/api/v1/targets/${made.body.id}/heartbeat`), {
     body: { ping_url: "***", token: "***", state: "new" },
   });
+  t.match(await reader("GET", `/api/v1/targets/${made.body.id}`), { body: { ping_url: "***" } });
   const probed = await ask("POST", "/api/v1/targets", {
     name: "Port",
     check: { type: "tcp", host: "db.example.org", port: 5432 },
   });
   t.match(await ask("GET", `/api/v1/targets/${probed.body.id}/heartbeat`), { status: 404 });
+  t.notOk("ping_url" in (await ask("GET", `/api/v1/targets/${probed.body.id}`)).body);
   t.match(await ask("GET", "/api/v1/regions"), { body: { items: [{ id: "eu" }] } }, "its region is in no list");
 });
 
@@ -469,6 +474,54 @@ t.test("the host of pings takes the form of hc-ping.com and answers nothing else
     t.strictSame(await send("ping.example.org", path), { status: 404, body: "not found" }, path);
   t.equal((await send("status.example.org", `/${uuid}`)).status, 404, "at the other hosts there is no such address");
   t.equal((await send("status.example.org", "/healthz")).status, 200);
+});
+
+t.test("what jobs say with the addresses of other products is the error and the time of the result", async (t) => {
+  const uuid = "1b0b7e9c-5d1f-4f6e-8c3a-1f2e3d4c5b6a";
+  const job = await make(undefined, {
+    heartbeat_addresses: [
+      { kind: "kuma", value: "SayingPushToken" },
+      { kind: "better_stack", value: "SayingToken12" },
+      { kind: "gatus", value: "core_saying:gatus-secret" },
+      { kind: "healthchecks", value: uuid },
+    ],
+  });
+  const [push, better] = ["/api/push/SayingPushToken", "/api/v1/heartbeat/SayingToken12"];
+  const gatus = "/api/v1/endpoints/core_saying/external";
+  const bearer = { authorization: "Bearer gatus-secret" };
+  const plain = { "content-type": "text/plain" };
+  const cases: [string, string, string | undefined, Record<string, string>, string | null, number | null][] = [
+    ["GET", `${push}?status=down&msg=disk%20is%0Afull%07&ping=41.6`, undefined, {}, "disk is full", 42],
+    ["GET", `${push}?status=up&msg=OK&ping=7`, undefined, {}, null, 7],
+    ["GET", `${push}?status=up&ping=-1`, undefined, {}, null, null],
+    ["GET", `${push}?status=down&msg=`, undefined, {}, "the job reported a failure", null],
+    ["GET", `${push}?status=down&msg=${"x".repeat(400)}`, undefined, {}, "x".repeat(300), null],
+    ["POST", `${better}/fail`, "no space left", plain, '"no space left"', null],
+    ["POST", `${better}/3`, "rsync: broken", plain, 'the job failed with exit code 3: "rsync: broken"', null],
+    ["POST", `${better}/fail`, undefined, {}, "the job reported a failure", null],
+    ["POST", `${gatus}?success=false&error=exit+status+2&duration=1m1.5s`, undefined, bearer, "exit status 2", 61_500],
+    ["POST", `${gatus}?success=true&duration=120ms`, undefined, bearer, null, 120],
+    ["POST", `${gatus}?success=true&duration=soon`, undefined, bearer, null, null],
+  ];
+  for (const [method, path, body, headers, error, took] of cases) {
+    clock.advance(second);
+    t.match(await anybody(method, path, body, headers), { status: 200 }, `${method} ${path}`);
+    const [result] = await sql`
+      select error, total_ms from results where target_id = ${job.id} order by scheduled_at desc limit 1`;
+    t.strictSame({ ...result }, { error, total_ms: took }, `${method} ${path}`);
+  }
+  t.equal((await incidentsOf(job)).length > 0, true);
+
+  // healthchecks answers a GET that does not count with 200; our own address says so.
+  const posted = await make(
+    { period: hour, methods: "post" },
+    { heartbeat_addresses: [{ kind: "healthchecks_slug", value: "pingkey-123/posted" }] },
+  );
+  t.match(await anybody("GET", "/ping/pingkey-123/posted"), { status: 200, text: "OK" });
+  t.match(await ping(posted), { status: 405 });
+  t.equal((await heartbeat(posted)).last_ping, null, "counts nothing");
+  t.match(await anybody("POST", "/ping/pingkey-123/posted"), { status: 200, text: "OK" });
+  t.match((await heartbeat(posted)).last_ping, { kind: "success" });
 });
 
 t.test("addresses that cannot be, that are taken, and that nobody may change", async (t) => {

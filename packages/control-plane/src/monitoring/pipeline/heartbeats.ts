@@ -35,6 +35,9 @@ export interface ReceivedPing {
   readonly kind: PingKind;
   readonly exitCode: number | null;
   readonly runId: string | null;
+  /** Why the job failed, and how long it took by its own account, ms; null where it did not say. */
+  readonly message: string | null;
+  readonly durationMs: number | null;
   readonly sourceIp: string;
   readonly userAgent: string;
   /** Unix ms. */

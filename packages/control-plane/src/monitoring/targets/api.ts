@@ -6,7 +6,7 @@ import { checkErrors, Target, TargetCreate, TargetPatch, TargetRegions } from ".
 import {
   createTarget,
   deleteTarget,
-  getTarget,
+  showTarget,
   listTags,
   listTargets,
   pinTarget,
@@ -64,7 +64,7 @@ export const targetRoutes: Route[] = [
     etag: true,
     replies: { 200: Target },
     errors: ["TARGET_NOT_FOUND"],
-    handle: async ({ ctx, params }) => ok(await getTarget(ctx, params.id)),
+    handle: async ({ ctx, params }) => ok(await showTarget(ctx, params.id)),
   }),
   route("PATCH", "/api/v1/targets/{id}", {
     ...write,

@@ -200,6 +200,7 @@ const ignored = {
   regions_unable: ignoredWhenSent,
   warnings: ignoredWhenSent,
   managed_by: ignoredWhenSent,
+  ping_url: ignoredWhenSent,
   group_name: onlyNull,
   owner_user_id: onlyNull,
 };
@@ -283,6 +284,12 @@ export const Target = Shape("Target", "A target; secrets are masked as ***", {
   write_source: WriteSourceSchema,
   created_at: Timestamp,
   updated_at: Timestamp,
+  ping_url: Type.Optional(
+    Text(
+      "Of a heartbeat, in the reply of its own route: address of the job's reports; needs targets:write, else ***",
+      "https://status.example.org/hb/3q2-7w",
+    ),
+  ),
   regions_unable: Type.Optional(RegionsUnable),
   warnings: Type.Array(Text("A sentence", "The certificate of shop.example.org expires in 9 days."), {
     description: "What the newest run of each region found wrong that does not change its status. Read-only",

@@ -1,10 +1,11 @@
-import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, isProbed, kindOf } from "@statusmesh/shared/checks";
 import { isId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { readCause } from "../../platform/db/causes.ts";
 import { isoOrNull, type Page } from "../../platform/http/wire.ts";
+import { pingUrl } from "../heartbeats/service.ts";
 import { disabledRegionIds } from "../regions/service.ts";
 import { filterOf, searchTargets } from "./filter-queries.ts";
 import * as lists from "./list-queries.ts";
@@ -84,6 +85,12 @@ export async function getTarget(ctx: Ctx, id: string): Promise<Target> {
   const row = isId(id) ? await queries.selectTarget(ctx.sql, ctx.orgId, id) : null;
   if (row === null) throw notFound();
   return (await withFindings(ctx, [present(row)]))[0]!;
+}
+
+/** One target as its own route shows it: of a heartbeat with its ping URL. TARGET_NOT_FOUND. */
+export async function showTarget(ctx: Ctx, id: string): Promise<Target> {
+  const target = await getTarget(ctx, id);
+  return isProbed(target.check) ? target : { ...target, ping_url: await pingUrl(ctx, target.id) };
 }
 
 /**
