@@ -133,7 +133,7 @@ export function heartbeatEndpoints(system: System, take: (ping: ReceivedPing) =>
     if (bucket === null) buckets.set(key, new PingRate(now));
     // healthchecks answers a GET that does not count like one that does.
     if (outcome === "post_only")
-      return send(http, asked, /^healthchecks/.test(asked.address) ? pingReplies.stored : pingReplies.postOnly);
+      return send(http, asked, asked.address.startsWith("healthchecks") ? pingReplies.stored : pingReplies.postOnly);
     if (typeof outcome !== "string" && body !== null && outcome.number !== null)
       void keep(system, outcome.targetId, outcome.number, body);
     send(http, asked, reply);
