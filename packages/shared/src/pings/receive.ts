@@ -97,7 +97,7 @@ const reasonMs = secondMs;
 /** Characters of the reason of a failure. */
 export const reasonLength = 300;
 
-/** Why the job failed, in one line: the message in the query, or the body of Better Stack; null where it did not say. */
+/** Why the job failed, in one line: the message in the query, or Better Stack's body; null where it did not say. */
 export async function reasonOf(
   { address, kind, message }: PingRequest,
   body: Promise<string> | null,
