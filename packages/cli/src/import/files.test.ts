@@ -1,3 +1,4 @@
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
 import { importBlackbox } from "./blackbox.ts";
@@ -69,12 +70,34 @@ t.test("conditions of Gatus", (t) => {
     [["[BODY].n > many"], {}, /is left out/],
     [["[IP] == 1.2.3.4"], {}, /is left out/],
     [["__proto__"], {}, /is left out/],
+    [["[RESPONSE_TIME] < 2500ms"], { down_above_ms: 2500 }],
+    [["[RESPONSE_TIME] < 2s"], { down_above_ms: 2000 }],
   ];
   for (const [conditions, check, reason] of cases) {
     const made = of(https, conditions);
     t.match(made.check, check, conditions.join());
     if (reason !== undefined) t.match(made.reasons.join("\n"), reason);
   }
+  t.notOk("expected_status" in (of(https, ["[STATUS] == pat(2*)"]).check as object), "200 to 299, not any status");
+  t.match(of("tcp://example.org:1", ["[CONNECTED] == false"]).reasons, [/must fail does not exist/]);
+  t.equal(of("tcp://example.org:1", ["[CONNECTED] == false"]).check, undefined);
+  const dns = (conditions: string[], url = "8.8.8.8") =>
+    of(url, conditions, { dns: { "query-name": "example.org", "query-type": "A" } });
+  t.match(dns(["[DNS_RCODE] == NXDOMAIN"]).check, { type: "dns", expected_rcode: "NXDOMAIN" });
+  t.match(dns(["[DNS_RCODE] != NOERROR"]).reasons, [/expects the return code/]);
+  t.match(dns(["[BODY] == 192.0.2.1", "[DNS_RCODE] == NOERROR"]).check, { expected_contains: "192.0.2.1" });
+  t.match(dns([], "dns.example.org").check, { resolver: "dns.example.org" });
+  const ping = { body: "PING\r\n", client: { network: "ip6" } };
+  const redis = of("tcp://redis.example.org:6379", ["[BODY] == pat(*PONG*)"], ping).check;
+  t.match(redis, { type: "tcp", send: "PING\r\n", expect: "PONG", ip_version: "6" });
+  t.match(of("tls://a.example.org:6379", ["[BODY] == pat(*PONG*)"], ping).check, { tls: "tls", expect: "PONG" });
+  t.match(of("wss://a.example.org", ["[BODY] == pat(*ok*)"], { body: "hi" }).check, { send: "hi", expect: "ok" });
+  t.match(
+    of("ssh://a.example.org", ["[BODY] == pat(*ok*)"], { body: "hi" }).reasons.join(),
+    /not run.*\[BODY\] is left out/s,
+  );
+  t.match(of("grpc://a.example.org:1", ["[BODY] == pat(*ok*)"]).reasons.join(), /\[BODY\] is left out/);
+  t.match(of("starttls://a.example.org:25", ["[CERTIFICATE_EXPIRATION] > 48h"]).reasons.join(), /STARTTLS/);
   t.match(of(https, ["[STATUS] == 200", "[STATUS] == 500"]).reasons, [/exclude each other/]);
   t.match(of("udp://example.org:53", []).reasons, [/no check for udp/]);
   t.match(of("starttls://mail.example.org:587", ["[CONNECTED] == true"]).check, { type: "tcp", tls: "starttls_smtp" });
@@ -100,6 +123,31 @@ t.test("conditions of Gatus", (t) => {
   t.match(of(https, [], { client: { timeout: "2m" } }).check, { timeout: 60_000 });
   t.equal(duration("1h30m", 0), 5_400_000);
   t.equal(duration("soon", 7), 7);
+  t.end();
+});
+
+t.test("flags of Gatus as its YAML reads them, and variables that are empty or never set", (t) => {
+  process.env["GATUS_TEST_EMPTY"] = "";
+  t.teardown(() => delete process.env["GATUS_TEST_EMPTY"]);
+  const path = join(t.testdir(), "gatus.yaml");
+  const states = ["yes", "null", "", "${GATUS_TEST_EMPTY}", '"${X:false}"', "on", "true"];
+  const endpoints = [...states, "no", "off", '"false"', "False"].map(
+    (on, n) => `- name: e${n}\n  url: https://example.org\n  enabled: ${on}\n  client:\n    ignore-redirect: ${on}\n`,
+  );
+  // Sections that are not carried over need no variables.
+  writeFileSync(path, `security:\n  password: $NEVER_SET\nendpoints:\n${endpoints.join("")}`);
+  const made = importGatus(readGatus(path), "gatus");
+  t.strictSame(faultsOf(made), []);
+  const monitors = Object.values(objectsOf(made, "monitors"));
+  t.strictSame(
+    monitors.map(({ enabled = true }) => enabled),
+    [...states.map(() => true), false, false, false, false],
+  );
+  t.strictSame(
+    monitors.map(({ check }) => (check as { follow_redirects?: boolean }).follow_redirects ?? true),
+    [false, true, true, true, true, false, false, true, true, true, true],
+    "its default is false",
+  );
   t.end();
 });
 

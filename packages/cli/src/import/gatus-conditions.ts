@@ -17,11 +17,11 @@ export class Expected {
   #bodyIsNot: string | null = null;
   #rcode = "NOERROR";
   #others = 0;
+  #isStatusUnread = false;
   contains: string | null = null;
   downAboveMs: number | null = null;
   certificateDays: number | null = null;
   domainDays: number | null = null;
-
   constructor(item: Item, conditions: readonly string[]) {
     this.#item = item;
     for (const condition of conditions) if (!this.#read(condition)) this.#leaveOut(condition);
@@ -47,12 +47,13 @@ export class Expected {
   /** Any status is up without a condition. */
   ofHttp(timeout: number): Json {
     this.#noteReturnCode();
-    const codes = this.#codes;
+    // A status that cannot be read is not any status.
+    const codes = this.#codes ?? (this.#isStatusUnread ? null : allCodes);
     if (codes?.length === 0) this.#item.refuse("its conditions of [STATUS] exclude each other");
     const json = this.#json.slice(0, 10);
     if (this.#json.length > 10) this.#item.note("has more than ten conditions of its body: the first ten", "silent");
     return {
-      ...expectedStatus(codes ?? allCodes),
+      ...(codes === null ? {} : expectedStatus(codes)),
       expected_body_contains: this.contains ?? undefined,
       expected_body_matches: this.#matches ?? undefined,
       expected_body_not_matches: this.#notMatches ?? undefined,
@@ -61,11 +62,11 @@ export class Expected {
     };
   }
 
-  /** For a kind without a body. */
-  noteBody(): void {
+  /** For a kind whose body is compared by `contains` at most. */
+  noteBody({ hasContains }: { hasContains: boolean }): void {
     this.#noteReturnCode();
-    if (this.#json.length > 0 || this.#matches !== null || this.#notMatches !== null || this.#codes !== null)
-      this.#noteLeftOut();
+    const isCompared = this.#json.length > 0 || this.#matches !== null || this.#notMatches !== null;
+    if (isCompared || this.#codes !== null || (this.contains !== null && !hasContains)) this.#noteLeftOut();
   }
 
   #noteLeftOut(): void {
@@ -97,15 +98,23 @@ export class Expected {
   }
 
   #readOther(left: string, op: string, right: string): boolean {
-    if (left === "[CONNECTED]") return op === "==" && right === "true";
-    if (left === "[DNS_RCODE]") {
-      if (op !== "==" || !/^(?:NOERROR|NXDOMAIN|SERVFAIL|REFUSED)$/.test(right)) return false;
-      this.#rcode = right;
+    if (left === "[CONNECTED]") {
+      if (op === "==" && right === "true") return true;
+      this.#item.refuse("is up where no connection is possible: a check that must fail does not exist here");
       return true;
     }
-    if (left === "[STATUS]") return this.#readStatus(op, right);
+    if (left === "[DNS_RCODE]") {
+      if (op === "==" && /^(?:NOERROR|NXDOMAIN|SERVFAIL|REFUSED)$/.test(right)) this.#rcode = right;
+      else this.#item.refuse(`no check expects the return code of ${`${op} ${right}`.slice(0, 60)}`);
+      return true;
+    }
+    if (left === "[STATUS]") {
+      const isRead = this.#readStatus(op, right);
+      this.#isStatusUnread ||= !isRead;
+      return isRead;
+    }
     if (left === "[RESPONSE_TIME]") {
-      const limit = Number(right);
+      const limit = duration(right, Number(right));
       if (!/^<=?$/.test(op) || !(limit >= 1 && limit <= 60_000)) return false;
       this.downAboveMs = Math.min(this.downAboveMs ?? Infinity, Math.floor(limit));
       return true;

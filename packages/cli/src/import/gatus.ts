@@ -5,7 +5,7 @@ import { channelsOf } from "./gatus-channels.ts";
 import { Expected } from "./gatus-conditions.ts";
 import { type HttpInput, httpCheck, timeoutOf } from "./http-check.ts";
 import type { Item } from "./report.ts";
-import { clamp, duration, flag, isRow, number, type Row, row, rows, text, texts } from "./values.ts";
+import { clamp, duration, isRow, number, type Row, row, rows, text, texts, yamlFlag } from "./values.ts";
 import { instantOf, zoneName } from "@statusmesh/shared/zoned";
 import { firstDay, wallTime, weekdayOf } from "./zones.ts";
 
@@ -65,7 +65,7 @@ class Gatus {
         name,
         check,
         interval: everySecs ?? interval,
-        enabled: flag(endpoint["enabled"], true),
+        enabled: yamlFlag(endpoint["enabled"], true),
         tags: tagsOf(endpoint),
         alerts: alerts.keys,
         confirmations: everySecs === undefined ? alerts.confirmations : 1,
@@ -91,7 +91,7 @@ class Gatus {
     const key = this.#draft.monitor(item, {
       name: item.name,
       check: { type: "heartbeat", period: clamp(wanted || 30 * dayMs, 10_000, 90 * dayMs) },
-      enabled: flag(endpoint["enabled"], true),
+      enabled: yamlFlag(endpoint["enabled"], true),
       tags: tagsOf(endpoint),
       alerts: alerts.keys,
       renotify: alerts.renotify,
@@ -107,7 +107,7 @@ class Gatus {
 
   #addWindow(window: Row, title: string, monitors: readonly string[]): void {
     const item = this.#draft.item("maintenance", title);
-    if (!flag(window["enabled"], true)) return void item.refuse("it was switched off", "detail");
+    if (!yamlFlag(window["enabled"], true)) return void item.refuse("it was switched off", "detail");
     const zone = text(window["timezone"]) || "UTC";
     const [, hours, minutes] = /^(\d{1,2}):(\d\d)$/.exec(text(window["start"])) ?? [];
     const length = duration(window["duration"], 0);
@@ -145,7 +145,7 @@ class Gatus {
     const alerts = rows(endpoint["alerts"]).flatMap((alert): Row[] => {
       const provider = row(this.#alerting[text(alert["type"])]);
       const whole: Row = { ...row(provider["default-alert"]), ...alert };
-      return flag(whole["enabled"], true) ? [whole] : [];
+      return yamlFlag(whole["enabled"], true) ? [whole] : [];
     });
     const keys = alerts.flatMap((alert) => this.#keysOf(alert, text(endpoint["group"])));
     if (alerts.length > 0 && keys.length === 0)
@@ -162,7 +162,7 @@ class Gatus {
       keys,
       confirmations: most,
       renotify: reminders.length === 0 ? 0 : Math.min(...reminders) / 1000,
-      notifyRecovery: alerts.length === 0 || alerts.some((alert) => flag(alert["send-on-resolved"])),
+      notifyRecovery: alerts.length === 0 || alerts.some((alert) => yamlFlag(alert["send-on-resolved"])),
     };
   }
 
@@ -222,6 +222,7 @@ function checksOf(item: Item, endpoint: Row): Part[] {
   const timeout = timeoutOf(item, duration(client["timeout"], 10_000));
   const check = checkOf(item, { scheme, url, endpoint, timeout, client, expected });
   const [, host = "", port = ""] = /^[a-z]+:\/\/(?:[^/@]*@)?(\[[^\]]+\]|[^:/?#]+)(?::(\d{1,5}))?/i.exec(url) ?? [];
+  const ip = ipOf(client);
   const own: Part[] = [];
   const addExpiry = (what: string, days: number | null, of: Check): void => {
     if (days === null || host === "") return;
@@ -233,12 +234,19 @@ function checksOf(item: Item, endpoint: Row): Part[] {
     type: "tls_cert",
     ...server,
     starttls: scheme === "starttls" ? "smtp" : undefined,
+    ...ip,
   });
   addExpiry("domain", expected.domainDays, { type: "domain_expiry", domain: host });
   if (item.isRefused || check === null) return [];
   if (own.length === 0) return [{ name: item.name, check }];
   item.note("the days of its certificate or domain are a monitor of their own, once a day", "detail");
   return expected.isOnlyExpiry ? own : [{ name: item.name, check }, ...own];
+}
+
+/** `client.network` is ip, ip4 or ip6. */
+function ipOf(client: Row): { ip_version?: string } {
+  const [, version] = /^ip([46])$/.exec(text(client["network"])) ?? [];
+  return version === undefined ? {} : { ip_version: version };
 }
 
 interface Given {
@@ -254,21 +262,27 @@ function checkOf(item: Item, given: Given): Check | null {
   const { scheme, url, endpoint, timeout, client, expected } = given;
   const [, host = "", port = ""] = /^[a-z]+:\/\/(\[[^\]]+\]|[^:/?#]+)(?::(\d{1,5}))?/i.exec(url) ?? [];
   const server = { host: host.replaceAll(/[[\]]/g, ""), port: Number(port) };
-  const isUnverified = flag(client["insecure"]);
+  const isUnverified = yamlFlag(client["insecure"]);
   const slow =
     expected.downAboveMs === null || expected.downAboveMs >= timeout ? {} : { degraded_above_ms: expected.downAboveMs };
+  const ip = ipOf(client);
+  // What it sends, and what must come back.
+  const talk = {
+    send: text(endpoint["body"]) === "" ? undefined : text(endpoint["body"]).slice(0, 1000),
+    expect: expected.contains ?? undefined,
+  };
   if (scheme !== "http" && scheme !== "https") {
-    if (scheme !== "dns") expected.noteBody();
+    if (scheme !== "dns") expected.noteBody({ hasContains: /^(?:tcp|tls|wss?)$/.test(scheme) });
     if (expected.downAboveMs !== null) item.note("slower than its limit is degraded, not down");
   }
   switch (scheme) {
     case "http":
     case "https": {
-      const isGraph = flag(endpoint["graphql"]);
+      const isGraph = yamlFlag(endpoint["graphql"]);
       const body = text(endpoint["body"]);
       const headers = headersIn(endpoint["headers"]);
       const hasType = headers.some(([name]) => name.toLowerCase() === "content-type");
-      if (flag(client["store-cookies"])) item.note("cookies are not kept between redirects");
+      if (yamlFlag(client["store-cookies"])) item.note("cookies are not kept between redirects");
       const request: HttpInput = {
         url,
         method: text(endpoint["method"]),
@@ -276,8 +290,8 @@ function checkOf(item: Item, given: Given): Check | null {
         body: isGraph ? JSON.stringify({ query: body }) : body,
         timeoutMs: timeout,
         verifyTls: !isUnverified,
-        followRedirects: !flag(client["ignore-redirect"]),
-        more: expected.ofHttp(timeout),
+        followRedirects: !yamlFlag(client["ignore-redirect"]),
+        more: { ...expected.ofHttp(timeout), ...ip },
       };
       return httpCheck(item, request);
     }
@@ -295,24 +309,35 @@ function checkOf(item: Item, given: Given): Check | null {
       };
     }
     case "icmp":
-      return { type: "ping", host: server.host, timeout, ...slow };
+      return { type: "ping", host: server.host, timeout, ...slow, ...ip };
     case "tcp":
-      return { type: "tcp", ...server, timeout, ...slow };
+      return { type: "tcp", ...server, ...talk, timeout, ...slow, ...ip };
     case "tls":
     case "starttls": {
       const tls = scheme === "tls" ? "tls" : "starttls_smtp";
-      return { type: "tcp", ...server, tls, timeout, verify_tls: isUnverified ? false : undefined, ...slow };
+      if (scheme === "starttls" && talk.send !== undefined) item.note("sends nothing after STARTTLS", "silent");
+      return {
+        type: "tcp",
+        ...server,
+        ...(scheme === "tls" ? talk : {}),
+        tls,
+        timeout,
+        verify_tls: isUnverified ? false : undefined,
+        ...slow,
+        ...ip,
+      };
     }
     case "ssh":
       item.note("waits for the greeting of SSH, and does not sign in");
-      return { type: "tcp", host: server.host, port: server.port || 22, expect: "SSH-", timeout, ...slow };
+      if (talk.send !== undefined) item.note("its command is not run: use an exec check", "silent");
+      return { type: "tcp", host: server.host, port: server.port || 22, expect: "SSH-", timeout, ...slow, ...ip };
     case "ws":
     case "wss":
-      if (text(endpoint["body"]) !== "") item.note("sends no message: write it as send, and what comes back as expect");
-      return { type: "websocket", url, timeout, verify_tls: isUnverified ? false : undefined };
+      return { type: "websocket", url, ...talk, timeout, verify_tls: isUnverified ? false : undefined, ...ip };
     case "grpc":
     case "grpcs":
-      return { type: "grpc", ...server, timeout, tls: scheme === "grpc" ? false : undefined, ...slow };
+      if (talk.send !== undefined) item.note("asks the standard health service of gRPC", "silent");
+      return { type: "grpc", ...server, timeout, tls: scheme === "grpc" ? false : undefined, ...slow, ...ip };
     default:
       return item.refuse(`no check for ${scheme === "" ? "an address without a scheme" : `${scheme}://`}`);
   }

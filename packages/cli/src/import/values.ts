@@ -26,6 +26,15 @@ export function number(value: unknown, fallback: number): number {
 export const flag = (value: unknown, fallback = false): boolean =>
   value === undefined ? fallback : value === true || value === 1 || value === "1" || value === "true";
 
+/**
+ * A flag of a YAML file that Go reads: `yes`, `on`, and texts that a variable stood in; the fallback for an empty one
+ * and for null.
+ */
+export function yamlFlag(value: unknown, fallback = false): boolean {
+  const word = typeof value === "boolean" ? String(value) : text(value).trim().toLowerCase();
+  return /^(?:true|yes|y|on|1)$/.test(word) ? true : /^(?:false|no|n|off|0)$/.test(word) ? false : fallback;
+}
+
 /** The list in a value, empty for anything else. */
 export const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 

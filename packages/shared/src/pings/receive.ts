@@ -95,7 +95,7 @@ export function textOf(
 /** A failure waits so long for a body that says why: Better Stack's jobs send their output, as a rule at once. */
 const reasonMs = secondMs;
 /** Characters of the reason of a failure. */
-export const reasonLength = 300;
+const reasonLength = 300;
 
 /** Why the job failed, in one line: the message in the query, or Better Stack's body; null where it did not say. */
 export async function reasonOf(

@@ -2,6 +2,9 @@ import { Failure } from "../../shell/output.ts";
 import { isRow, type Row } from "../values.ts";
 import { readYaml, yamlFiles } from "./foreign-yaml.ts";
 
+/** Sections whose variables must be set: the others are not carried over. */
+const imported = new Set(["endpoints", "external-endpoints", "alerting", "maintenance"]);
+
 /**
  * The configuration of Gatus: a file, or a folder whose files are put together as Gatus does (maps merge, lists append,
  * a scalar stands once). Its variables are those of the environment. Throws Failure.
@@ -9,7 +12,9 @@ import { readYaml, yamlFiles } from "./foreign-yaml.ts";
 export function readGatus(path: string): Row {
   const config = yamlFiles(path).reduce<Row>((before, file) => merged(before, readYaml(file), file), {});
   const missing = new Set<string>();
-  const filled = expanded(config, missing) as Row;
+  const filled = Object.fromEntries(
+    Object.entries(config).map(([name, value]) => [name, imported.has(name) ? expanded(value, missing) : value]),
+  );
   if (missing.size > 0)
     throw new Failure(`${path} uses variables that are not set: ${[...missing].join(", ")}. Set them as for Gatus.`);
   return filled;
@@ -34,10 +39,12 @@ function expanded(value: unknown, missing: Set<string>): unknown {
   if (isRow(value))
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, expanded(one, missing)]));
   if (typeof value !== "string") return value;
-  return value.replaceAll(/\$\$|\$([A-Za-z_]\w*)|\$\{([A-Za-z_]\w*)\}/g, (all, bare?: string, braced?: string) => {
+  return value.replaceAll(/\$\$|\$([A-Za-z_]\w*)|\$\{([^{}]*)\}/g, (all, bare?: string, braced?: string) => {
     const name = bare ?? braced;
     if (name === undefined) return "$";
     const found = process.env[name];
+    // Gatus has no defaults: ${X:false} is a variable of this name, which is never set.
+    if (found === undefined && !/^[A-Za-z_]\w*$/.test(name)) return "";
     if (found === undefined) missing.add(name);
     return found ?? all;
   });
