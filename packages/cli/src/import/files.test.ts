@@ -3,6 +3,7 @@ import { join } from "node:path";
 import t from "tap";
 import { importBlackbox } from "./blackbox.ts";
 import { importGatus } from "./gatus.ts";
+import { importUptimeRobot } from "./uptimerobot.ts";
 import { readBlackbox } from "./read/blackbox.ts";
 import { readGatus } from "./read/gatus.ts";
 import { countOf, faultsOf, objectsOf, reasonsOf } from "./testing.ts";
@@ -81,12 +82,10 @@ t.test("conditions of Gatus", (t) => {
   t.notOk("expected_status" in (of(https, ["[STATUS] == pat(2*)"]).check as object), "200 to 299, not any status");
   t.match(of("tcp://example.org:1", ["[CONNECTED] == false"]).reasons, [/must fail does not exist/]);
   t.equal(of("tcp://example.org:1", ["[CONNECTED] == false"]).check, undefined);
-  const dns = (conditions: string[], url = "8.8.8.8") =>
-    of(url, conditions, { dns: { "query-name": "example.org", "query-type": "A" } });
-  t.match(dns(["[DNS_RCODE] == NXDOMAIN"]).check, { type: "dns", expected_rcode: "NXDOMAIN" });
-  t.match(dns(["[DNS_RCODE] != NOERROR"]).reasons, [/expects the return code/]);
-  t.match(dns(["[BODY] == 192.0.2.1", "[DNS_RCODE] == NOERROR"]).check, { expected_contains: "192.0.2.1" });
-  t.match(dns([], "dns.example.org").check, { resolver: "dns.example.org" });
+  t.match(
+    of("8.8.8.8", ["[DNS_RCODE] != NOERROR"], { dns: { "query-name": "example.org", "query-type": "A" } }).reasons,
+    [/expects the return code/],
+  );
   const ping = { body: "PING\r\n", client: { network: "ip6" } };
   const redis = of("tcp://redis.example.org:6379", ["[BODY] == pat(*PONG*)"], ping).check;
   t.match(redis, { type: "tcp", send: "PING\r\n", expect: "PONG", ip_version: "6" });
@@ -94,9 +93,13 @@ t.test("conditions of Gatus", (t) => {
   t.match(of("wss://a.example.org", ["[BODY] == pat(*ok*)"], { body: "hi" }).check, { send: "hi", expect: "ok" });
   t.match(
     of("ssh://a.example.org", ["[BODY] == pat(*ok*)"], { body: "hi" }).reasons.join(),
-    /not run.*\[BODY\] is left out/s,
+    /not run.*\[BODY\].* left out/s,
   );
-  t.match(of("grpc://a.example.org:1", ["[BODY] == pat(*ok*)"]).reasons.join(), /\[BODY\] is left out/);
+  t.match(of("grpc://a.example.org:1", ["[BODY] == pat(*ok*)"]).reasons.join(), /\[BODY\].* left out/);
+  const hours = { name: "x", url: https, conditions: ["[CERTIFICATE_EXPIRATION] > 36h"] };
+  t.match(objectsOf(importGatus({ endpoints: [hours] }, "gatus"), "monitors")["x-certificate"], {
+    check: { critical_days: 2 },
+  });
   t.match(of("starttls://a.example.org:25", ["[CERTIFICATE_EXPIRATION] > 48h"]).reasons.join(), /STARTTLS/);
   t.match(of(https, ["[STATUS] == 200", "[STATUS] == 500"]).reasons, [/exclude each other/]);
   t.match(of("udp://example.org:53", []).reasons, [/no check for udp/]);
@@ -188,6 +191,48 @@ t.test("alerts, pushed results and maintenance of Gatus", (t) => {
     recurrence: { rule: "FREQ=WEEKLY;BYDAY=MO,TH", time_zone: "Europe/Amsterdam" },
     monitors: ["a", "b", "c", "job-1"],
   });
+  t.end();
+});
+
+t.test("assertions of UptimeRobot are expected_json, which joins by AND", (t) => {
+  const of = (logic: string, ...checks: object[]) => {
+    const api = { id: 1, friendlyName: "x", type: "API", url: "https://example.org" };
+    const made = importUptimeRobot(
+      { monitors: [{ ...api, config: { apiAssertions: { logic, checks } } }], pages: [], windows: [] },
+      "robot",
+    );
+    t.strictSame(faultsOf(made), []);
+    const { check } = objectsOf(made, "monitors")["x"]!;
+    return { json: (check as { expected_json?: unknown }).expected_json, reasons: reasonsOf(made, "x").join() };
+  };
+  const check = (property: string, comparison: string, target?: unknown) => ({ property, comparison, target });
+  t.strictSame(
+    of("AND", check("$.ok", "equals", true), check("$.n", "greater_than", "5"), check("$.e", "not_exists")).json,
+    [
+      { path: "$.ok", op: "eq", value: true },
+      { path: "$.n", op: "gt", value: 5 },
+      { path: "$.e", op: "absent" },
+    ],
+  );
+  t.match(of("AND", check("$.a", "resembles", "x")), { json: undefined, reasons: /assertion of \$\.a is left out/ });
+  t.match(of("OR", check("$.a", "exists"), check("$.b", "exists")), { json: undefined, reasons: /one of .* enough/ });
+  t.end();
+});
+
+t.test("jobs of other exporters, and files of targets that are elsewhere, do not end the import", (t) => {
+  const folder = t.testdir({
+    "blackbox.yml": "modules: {http_2xx: {prober: http}}",
+    "prometheus.yml":
+      "scrape_configs:\n" +
+      "- {job_name: snmp, metrics_path: /snmp, params: {module: [if_mib]}, static_configs: [{targets: [192.0.2.1]}]}\n" +
+      "- job_name: web\n  metrics_path: /probe\n  params: {module: [http_2xx]}\n" +
+      "  file_sd_configs: [{files: [/etc/prometheus/targets/*.yml]}]\n" +
+      "  static_configs: [{targets: [https://example.org]}]\n",
+  });
+  const made = importBlackbox(readBlackbox(join(folder, "blackbox.yml"), join(folder, "prometheus.yml")), "blackbox");
+  t.strictSame(Object.keys(objectsOf(made, "monitors")), ["https-example-org"]);
+  t.match(reasonsOf(made, "snmp"), [/another exporter/]);
+  t.match(reasonsOf(made, "web"), [/cannot be read here: \/etc\/prometheus/]);
   t.end();
 });
 

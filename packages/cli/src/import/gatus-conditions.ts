@@ -85,7 +85,8 @@ export class Expected {
 
   #read(condition: string): boolean {
     const [, left = "", op = "", right = ""] = /^(.*?) (==|!=|<=|>=|>|<) (.*)$/s.exec(condition.trim()) ?? [];
-    const days = Math.floor(duration(right, NaN) / dayMs);
+    // 36 h are two days: a warning comes early, never late.
+    const days = Math.ceil(duration(right, NaN) / dayMs);
     if (left === "[CERTIFICATE_EXPIRATION]" || left === "[DOMAIN_EXPIRATION]") {
       if (!/^>=?$/.test(op) || Number.isNaN(days)) return false;
       if (left === "[DOMAIN_EXPIRATION]") this.domainDays = Math.max(this.domainDays ?? 0, days);

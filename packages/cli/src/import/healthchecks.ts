@@ -35,7 +35,9 @@ export function importHealthchecks({ checks, channels }: HealthchecksData, proje
     }
     if (filters.some((name) => text(check[name]) !== "" && check[name] !== false) || flag(check["filter_default_fail"]))
       item.note("mails and keywords are no pings: the job reports with requests", "silent");
-    if (flag(check["manual_resume"])) item.note("a ping does not wake it while it is paused", "detail");
+    // With manual_resume a ping does not, there as here.
+    if (check["status"] === "paused" && !flag(check["manual_resume"]))
+      item.note("a ping does not wake it while it is paused", "detail");
     if (text(check["channels"]) !== "")
       item.note("its integrations are not readable: it notifies the default channels", "silent");
     const wanted = number(check["timeout"], 86_400) * 1000;

@@ -6,7 +6,13 @@ import { containing, httpCheck, jsonOperators, timeoutOf } from "./http-check.ts
 import type { Item } from "./report.ts";
 import { clamp, flag, jsonIn, number, type Row, rows, text, texts } from "./values.ts";
 
-type Mapped = { check: Check; paused?: boolean; addresses?: { kind: string; value: Secret }[] } | null;
+type Mapped = {
+  check: Check;
+  paused?: boolean;
+  addresses?: { kind: string; value: Secret }[];
+  /** Server whose certificate is a monitor of its own. */
+  certificateOf?: { host: string; port: number };
+} | null;
 
 const mebibyte = 1_048_576;
 
@@ -86,8 +92,8 @@ function http(item: Item, monitor: Row, more: Json): Mapped {
   const isProxied = number(monitor["proxy_id"], 0) > 0;
   if (isProxied) item.note("goes through a proxy, which checks do not: it is paused", "silent");
   if (flag(monitor["cache_bust"])) item.note("adds no random parameter to its URL", "detail");
-  if (text(monitor["ip_family"]) !== "") item.note("the agent chooses between IPv4 and IPv6", "detail");
   noteExpiry(item, monitor);
+  // Without a timeout it is 0.8 times the interval.
   const timeout = number(monitor["timeout"], 0);
   const seconds = timeout > 0 ? timeout : number(monitor["interval"], 60) * 0.8;
   const codes = jsonIn(monitor["accepted_statuscodes_json"]);
@@ -101,22 +107,26 @@ function http(item: Item, monitor: Row, more: Json): Mapped {
         ? [text(monitor["basic_auth_user"]), text(monitor["basic_auth_pass"])]
         : null,
     bearer: method === "bearer" ? text(monitor["bearer_token"]) : "",
-    timeoutMs: timeout > 0 ? timeoutOf(item, seconds * 1000) : Math.min(60_000, Math.max(100, seconds * 1000)),
+    timeoutMs: timeoutOf(item, seconds * 1000),
     verifyTls: !flag(monitor["ignore_tls"]),
     followRedirects: number(monitor["maxredirects"], 10) > 0,
     maxRedirects: number(monitor["maxredirects"], 10),
     statuses: texts(codes),
-    more,
+    more: { ...more, ...ipOf(monitor) },
   });
-  return { check, paused: isProxied };
+  const url = text(monitor["url"]);
+  const isWarned = flag(monitor["expiry_notification"]) && /^https:/i.test(url) && URL.canParse(url);
+  const { hostname, port } = isWarned ? new URL(url) : { hostname: "", port: "" };
+  const server = { host: hostname.replaceAll(/[[\]]/g, ""), port: Number(port) || 443 };
+  return { check, paused: isProxied, ...(isWarned ? { certificateOf: server } : {}) };
 }
 
+const ipOf = (monitor: Row): { ip_version?: string } => {
+  const [, version] = /^ipv([46])$/i.exec(text(monitor["ip_family"])) ?? [];
+  return version === undefined ? {} : { ip_version: version };
+};
+
 function noteExpiry(item: Item, monitor: Row): void {
-  if (flag(monitor["expiry_notification"]) && /^https:/i.test(text(monitor["url"])))
-    item.note(
-      "warned of its certificate too: add a tls_cert monitor for the host (warn_days: 21, critical_days: 7)",
-      "behaviour",
-    );
   if (flag(monitor["domain_expiry_notification"]))
     item.note("warned of its domain too: add a domain_expiry monitor", "behaviour");
 }

@@ -8,7 +8,7 @@ import { readKuma } from "./read/kuma.ts";
 import { noProgress } from "../shell/output.ts";
 import { SqliteFile } from "./read/sqlite.ts";
 import { reportMarkdown } from "./report.ts";
-import { countOf, faultsOf, reasonsOf } from "./testing.ts";
+import { countOf, faultsOf, objectsOf, reasonsOf } from "./testing.ts";
 
 const fixtures = join(import.meta.dirname, "../../../../test/fixtures/kuma");
 const folder = mkdtempSync(join(tmpdir(), "kuma-"));
@@ -216,3 +216,28 @@ function readKumaOf(monitors: object[]): KumaData {
   writeFileSync(path, JSON.stringify({ monitorList: monitors }));
   return readKuma(path, wanted, noProgress);
 }
+
+t.test("certificates of Kuma are one monitor a server; a timeout that follows from the interval is noted", (t) => {
+  const backup = join(t.testdir(), "backup.json");
+  const http = { type: "http", active: true, url: "https://example.org/a", expiryNotification: true };
+  const monitors = [
+    { ...http, id: 1, name: "A", interval: 600, ipFamily: "ipv4" },
+    { ...http, id: 2, name: "B", interval: 60, url: "https://example.org/b" },
+    { ...http, id: 3, name: "C", interval: 60, url: "https://example.org:8443/" },
+  ];
+  writeFileSync(backup, JSON.stringify({ version: "1.23.16", notificationList: [], monitorList: monitors }));
+  const made = importKuma(readKuma(backup, wanted, noProgress), "kuma");
+  t.strictSame(faultsOf(made), []);
+  t.match(objectsOf(made, "monitors"), {
+    a: { check: { timeout: 60_000 } },
+    b: { check: { timeout: 48_000 } },
+    "example-org-443-certificate": {
+      interval: 86_400,
+      check: { type: "tls_cert", host: "example.org", port: 443, warn_days: 21, critical_days: 7 },
+    },
+    "example-org-8443-certificate": { check: { port: 8443 } },
+  });
+  t.equal(Object.keys(objectsOf(made, "monitors")).length, 5);
+  t.match(reasonsOf(made, "A").join(), /its timeout is 60 s/);
+  t.end();
+});

@@ -1,5 +1,6 @@
 import { type ComponentInput, Draft, type Imported } from "./draft.ts";
 import type { Day, Outage } from "./history.ts";
+import { hostAndPort } from "@statusmesh/shared/url";
 import { channelsOf } from "./kuma-channels.ts";
 import { checkOf } from "./kuma-checks.ts";
 import { windowsOf } from "./kuma-windows.ts";
@@ -62,6 +63,8 @@ class Kuma {
   /** Monitors that are set manually, which are components without a monitor. */
   readonly #manual = new Map<number, { name: string; state: string; item: Item }>();
   readonly #byId: ReadonlyMap<number, Row>;
+  /** Servers whose certificates are monitored. */
+  readonly #certificates = new Set<string>();
 
   constructor(data: KumaData, draft: Draft) {
     this.#data = data;
@@ -133,8 +136,23 @@ class Kuma {
       });
       if (key === null) continue;
       this.#monitors.set(id, key);
+      if (mapped.certificateOf !== undefined) this.#addCertificate(item, mapped.certificateOf, alerts);
       this.#draft.past(key, outagesOf(this.#data.changes.get(id) ?? []), this.#data.days.get(id) ?? []);
     }
+  }
+
+  /** Kuma warns 21 and 7 days before a certificate ends: one monitor for each server. */
+  #addCertificate(item: Item, server: { host: string; port: number }, alerts: readonly string[]): void {
+    const name = hostAndPort(server.host, server.port);
+    item.note("warned of its certificate too: that is a monitor of its own, once a day", "detail");
+    if (this.#certificates.size === this.#certificates.add(name).size) return;
+    this.#draft.monitor(item, {
+      name: `${name} certificate`,
+      check: { type: "tls_cert", ...server, warn_days: 21, critical_days: 7 },
+      interval: 86_400,
+      alerts,
+      confirmations: 1,
+    });
   }
 
   addPages(): void {

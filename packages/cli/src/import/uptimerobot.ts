@@ -138,7 +138,7 @@ function httpOf(item: Item, monitor: Row, { type, url, timeout, slow }: Given): 
   const isAbsent = text(monitor["keywordType"]).toUpperCase() === "ALERT_EXISTS";
   const keyword = isKeyword ? containing(item, text(monitor["keywordValue"]), isAbsent) : {};
   const isAnyCase = isKeyword && number(monitor["keywordCaseType"], 1) === 1;
-  if (type === "API") item.note("its assertions of JSON are left out: write them as expected_json", "silent");
+  const assertions = type === "API" ? assertionsOf(item, row(row(monitor["config"])["apiAssertions"])) : {};
   const data = monitor["postValueData"];
   const body = typeof data === "string" ? data : data == null ? "" : JSON.stringify(data);
   return httpCheck(item, {
@@ -151,8 +151,52 @@ function httpOf(item: Item, monitor: Row, { type, url, timeout, slow }: Given): 
     verifyTls: flag(monitor["checkSSLErrors"], true),
     followRedirects: flag(monitor["followRedirections"], true),
     statuses: texts(monitor["successHttpResponseCodes"]),
-    more: { ...keyword, body_case_insensitive: isAnyCase || undefined, ...slow },
+    more: { ...keyword, body_case_insensitive: isAnyCase || undefined, ...assertions, ...slow },
   });
+}
+
+/** Comparisons of assertions that expected_json has. */
+const comparisons: ReadonlyMap<string, string> = new Map([
+  ["equals", "eq"],
+  ["not_equals", "ne"],
+  ["contains", "contains"],
+  ["greater_than", "gt"],
+  ["less_than", "lt"],
+  ["greater_than_or_equals", "ge"],
+  ["less_than_or_equals", "le"],
+  ["exists", "exists"],
+  ["not_exists", "absent"],
+  ["is_null", "null"],
+]);
+
+/** `apiAssertions {logic, checks [{property, comparison, target}]}` as expected_json, which joins by AND. */
+function assertionsOf(item: Item, assertions: Row): Json {
+  const checks = rows(assertions["checks"]);
+  if (checks.length > 1 && text(assertions["logic"]).toUpperCase() === "OR") {
+    item.note("one of its assertions was enough: all are left out. Write them as expected_json", "silent");
+    return {};
+  }
+  const found = checks.slice(0, 10).flatMap((one): Json[] => {
+    const [path, target] = [text(one["property"]), one["target"]];
+    const op = comparisons.get(
+      text(one["comparison"])
+        .toLowerCase()
+        .replaceAll(/[\s-]+/g, "_"),
+    );
+    if (op !== undefined && path.startsWith("$") && path.length <= 400) {
+      if (op === "exists" || op === "absent") return [{ path, op }];
+      if (op === "null") return [{ path, op: "eq", value: null }];
+      const value = op === "contains" ? text(target) : target;
+      const isOrdered = /^(?:gt|ge|lt|le)$/.test(op);
+      const read = isOrdered ? number(value, NaN) : value;
+      if (["string", "number", "boolean"].includes(typeof read) && !Number.isNaN(read) && read !== "")
+        return [{ path, op, value: read }];
+    }
+    item.note(`its assertion of ${path.slice(0, 60)} is left out: write it as expected_json`, "silent");
+    return [];
+  });
+  if (checks.length > 10) item.note("has more than ten assertions: the first ten", "silent");
+  return found.length === 0 ? {} : { expected_json: found };
 }
 
 /** `interval` is once, daily, weekly or monthly; `date` and `time` are of UTC; `duration` in minutes. */

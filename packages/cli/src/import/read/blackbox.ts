@@ -20,15 +20,34 @@ export function readBlackbox(modulesPath: string, prometheusPath: string): Black
     const name = text(job["job_name"]);
     const module = moduleOf(job);
     if (module === null) continue;
+    if (text(job["metrics_path"]) !== "/probe") {
+      otherJobs.push({
+        name,
+        reason: "another exporter probes its targets, such as snmp_exporter: its path is not /probe",
+      });
+      continue;
+    }
+    // A path of Prometheus' own machine or container.
+    const unread: string[] = [];
     const discovery = Object.keys(job).filter((key) => key.endsWith("_sd_configs") && key !== "file_sd_configs");
     if (discovery.length > 0)
       otherJobs.push({ name, reason: `its targets come from ${discovery.join(", ")}, which are not read` });
     const groups = [
       ...rows(job["static_configs"]),
       ...rows(job["file_sd_configs"]).flatMap((one) =>
-        texts(one["files"]).flatMap((file) => groupsIn(file, prometheusPath)),
+        texts(one["files"]).flatMap((file) => {
+          try {
+            return groupsIn(file, prometheusPath);
+          } catch (error) {
+            if (!(error instanceof Failure)) throw error;
+            unread.push(file);
+            return [];
+          }
+        }),
       ),
     ];
+    if (unread.length > 0)
+      otherJobs.push({ name, reason: `files of its targets cannot be read here: ${unread.join(", ").slice(0, 200)}` });
     const notes = notesOf(job);
     for (const group of groups)
       for (const target of texts(group["targets"]))
