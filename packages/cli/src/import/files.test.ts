@@ -100,10 +100,6 @@ t.test("conditions of Gatus", (t) => {
   t.match(objectsOf(importGatus({ endpoints: [hours] }, "gatus"), "monitors")["x-certificate"], {
     check: { critical_days: 2 },
   });
-  const mail = { name: "x", url: "starttls://a.example.org:587", conditions: ["[CERTIFICATE_EXPIRATION] > 48h"] };
-  t.match(objectsOf(importGatus({ endpoints: [mail] }, "gatus"), "monitors")["x-certificate"], {
-    check: { type: "tls_cert", host: "a.example.org", port: 587, starttls: "smtp", critical_days: 2 },
-  });
   t.match(of(https, ["[STATUS] == 200", "[STATUS] == 500"]).reasons, [/exclude each other/]);
   t.match(of("udp://example.org:53", []).reasons, [/no check for udp/]);
   t.match(of("starttls://mail.example.org:587", ["[CONNECTED] == true"]).check, { type: "tcp", tls: "starttls_smtp" });
