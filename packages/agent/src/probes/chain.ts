@@ -1,6 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import { setImmediate as turn } from "node:timers/promises";
-import { pemsIn, trustedAuthorities } from "@statusmesh/shared/net/tls";
+import { trustedAuthorities } from "@statusmesh/shared/net/tls";
 import { oncePer } from "./probe.ts";
 
 /** Certificates of a server beyond this many are not looked at. */
@@ -20,11 +20,9 @@ export function sentBy(leaf: X509Certificate): X509Certificate[] {
 /** Authorities by their subject. */
 export type Authorities = ReadonlyMap<string, readonly X509Certificate[]>;
 
-/** The trusted authorities: `ca` (PEM) of the check, or those of the agent. */
-export const authoritiesOf = (ca: string | undefined): Promise<Authorities> =>
-  ca === undefined ? ofAgent(trustedAuthorities()) : parsed(pemsIn(ca));
-
-const ofAgent = oncePer((pems: readonly string[]) => parsed(pems));
+/** The authorities that the agent trusts. Parsed once, a few at a time. */
+export const agentAuthorities = (): Promise<Authorities> => ofAgent(trustedAuthorities());
+const ofAgent = oncePer(parsed);
 
 async function parsed(pems: readonly string[]): Promise<Authorities> {
   const found = new Map<string, X509Certificate[]>();

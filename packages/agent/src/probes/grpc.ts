@@ -38,7 +38,7 @@ export const grpc: Probe<GrpcCheck> = {
       if (!spec.tls) return await call(spec, socket, context);
       const host = serverName(spec);
       const options = { host, verify: spec.verify_tls, protocols: ["h2"] };
-      const secured = await handshake(spec, socket, options, context);
+      const secured = await handshake(socket, options, context);
       if (secured.alpnProtocol !== "h2") return down("the server does not offer HTTP/2 over TLS, which gRPC needs");
       return await call(spec, secured, context);
     } finally {

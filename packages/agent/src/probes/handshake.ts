@@ -1,12 +1,11 @@
 import type { X509Certificate } from "node:crypto";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import { materialOf } from "@statusmesh/shared/checks/certificates";
 import { daysLeft, expiryShort } from "@statusmesh/shared/checks/expiry";
 import { DialError } from "@statusmesh/shared/net/dial-error";
-import { clientContext, secure } from "@statusmesh/shared/net/tls";
-import { type Authorities, authoritiesOf, commonName, pathOf, sentBy } from "./chain.ts";
-import { oncePer, type ProbeContext } from "./probe.ts";
+import { secure } from "@statusmesh/shared/net/tls";
+import { type Authorities, agentAuthorities, commonName, pathOf, sentBy } from "./chain.ts";
+import type { ProbeContext } from "./probe.ts";
 
 /** Days before the end of a certificate from which a run warns. */
 const warningDays = 14;
@@ -17,8 +16,6 @@ export interface HandshakeOptions {
   verify: boolean;
   /** ALPN protocols; as in {@link secure}. */
   protocols?: readonly string[];
-  /** False for another server than the one that the check names: it is not shown the client certificate. */
-  own?: boolean;
 }
 
 /** Codes of OpenSSL for an issuer that is not trusted. */
@@ -30,45 +27,18 @@ const untrusted = new Set([
   "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
 ]);
 
-// Created once per check: a context with an authority of its own takes a third of a handshake.
-const contexts = oncePer((spec: object) => ({
-  verifying: memoized(() => clientContext(true, materialOf(spec)!)),
-  accepting: memoized(() => clientContext(false, materialOf(spec)!)),
-  foreign: memoized(() => clientContext(true, { ca: materialOf(spec)!.ca })),
-  authorities: memoized(() => authoritiesOf(materialOf(spec)!.ca)),
-}));
-
-function memoized<T>(make: () => T): () => T {
-  let made: { value: T } | null = null;
-  return () => (made ??= { value: make() }).value;
-}
-
-/** The context of a check that has certificates of its own; undefined for the usual one. */
-export function contextOf(spec: object, { verify, own = true }: Pick<HandshakeOptions, "verify" | "own">) {
-  if (materialOf(spec) === null) return undefined;
-  const { verifying, accepting, foreign } = contexts(spec);
-  if (own) return verify ? verifying() : accepting();
-  return verify ? foreign() : undefined;
-}
-
-/** The authorities that a check trusts. */
-export const trustedBy = (spec: object): Promise<Authorities> =>
-  materialOf(spec) === null ? authoritiesOf(undefined) : contexts(spec).authorities();
-
 /**
- * TLS of a check over a connected socket, with the certificates that the check chooses. Keeps the end of the server's
- * certificate, and warns of what is wrong with a certificate that is accepted.
+ * TLS of a check over a connected socket. Keeps the end of the server's certificate, and warns of what is
+ * wrong with a certificate that is accepted.
  */
 export async function handshake(
-  spec: object,
   socket: Socket,
-  { host, verify, protocols, own = true }: HandshakeOptions,
+  { host, verify, protocols }: HandshakeOptions,
   { signal, trace, now, warn }: ProbeContext,
 ): Promise<TLSSocket> {
-  const context = contextOf(spec, { verify, own });
-  const options = { socket, host, verify, signal, trace, now, context, ...(protocols !== undefined && { protocols }) };
+  const options = { socket, host, verify, signal, trace, now, ...(protocols !== undefined && { protocols }) };
   const secured = await secure(options).catch((error: unknown) => {
-    throw error instanceof DialError && untrusted.has(error.code) ? withRemedy(error, spec) : error;
+    throw error instanceof DialError && untrusted.has(error.code) ? withRemedy(error) : error;
   });
   const leaf = secured.getPeerX509Certificate();
   if (leaf === undefined) return secured;
@@ -77,17 +47,12 @@ export async function handshake(
     trace.certificateNotAfter = Math.min(trace.certificateNotAfter ?? Infinity, notAfter, 8_640_000_000_000);
   warnOfExpiry(notAfter, host, now(), warn);
   // The path of a connection that OpenSSL has verified is complete and in time.
-  for (const text of chainWarnings(host, sentBy(leaf), verify ? null : await trustedBy(spec), now())) warn(text);
+  for (const text of chainWarnings(host, sentBy(leaf), verify ? null : await agentAuthorities(), now())) warn(text);
   return secured;
 }
 
-function withRemedy({ message, code, cause }: DialError, spec: object): DialError {
-  const remedy =
-    materialOf(spec)?.ca === undefined
-      ? "trust its authority on the agent (--ca-file)"
-      : "the check trusts its own authorities only (certificates.ca_id)";
-  return new DialError("certificate", `${message}: ${remedy}`, code, cause);
-}
+const withRemedy = ({ message, code, cause }: DialError): DialError =>
+  new DialError("certificate", `${message}: trust its authority on the agent (--ca-file)`, code, cause);
 
 function warnOfExpiry(notAfter: number, host: string, now: number, warn: (text: string) => void): void {
   const left = Math.floor((notAfter - now) / 86_400_000);

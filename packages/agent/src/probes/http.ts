@@ -31,8 +31,6 @@ const maxStepsAtOnce = 4_000_000;
 /** Bytes of a body that is judged at once. */
 const maxBytesAtOnce = 64 * 1024;
 
-const originOf = oncePer((spec: HttpCheck): string => new URL(spec.url).origin);
-
 /** Null where the check expects nothing beyond the status and a text, which is searched while the body arrives. */
 const judgeOf = oncePer((spec: HttpCheck): { judge: Judge | null } => ({
   judge:
@@ -74,7 +72,9 @@ async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, redire
     const { host, port } = hop;
     const { ip_version: ipVersion } = spec;
     const { socket } = await dial({ host, port, allowPrivate, ipVersion, signal, lookup, trace });
-    return await converse(spec, hop, await secured(spec, hop, socket, context), context);
+    const verify = spec.verify_tls;
+    const stream = hop.secure ? await handshake(socket, { host, verify }, context) : socket;
+    return await converse(spec, hop, stream, context);
   } catch (error) {
     // A host reached by a redirect must not open the breaker of the first host.
     if (redirected && error instanceof DialError) {
@@ -86,13 +86,6 @@ async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, redire
     }
     throw error;
   }
-}
-
-/** The socket with TLS where the hop has it. A client certificate is for the origin of the check only. */
-async function secured(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeContext): Promise<Socket> {
-  if (!hop.secure) return socket;
-  const own = hop.origin === originOf(spec);
-  return await handshake(spec, socket, { host: hop.host, verify: spec.verify_tls, own }, context);
 }
 
 /** One request and its response over a connected socket, which is always destroyed at the end. */

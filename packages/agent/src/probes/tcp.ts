@@ -28,7 +28,7 @@ export const tcp: Probe<TcpCheck> = {
       const host = serverName(spec);
       const protocol = startTlsOf(tls);
       if (protocol !== null) await startTls(protocol, socket, { host, port }, context);
-      const secured = await handshake(spec, socket, { host, verify, protocols: [] }, context);
+      const secured = await handshake(socket, { host, verify, protocols: [] }, context);
       return await talk(spec, secured, context).finally(() => secured.destroy());
     } catch (error) {
       if (error instanceof StartTlsError) return down(error.message);

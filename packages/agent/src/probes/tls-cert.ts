@@ -7,8 +7,8 @@ import { dial } from "@statusmesh/shared/net/dial";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
-import { commonName, pathOf, sentBy } from "./chain.ts";
-import { chainWarnings, contextOf, trustedBy } from "./handshake.ts";
+import { agentAuthorities, commonName, pathOf, sentBy } from "./chain.ts";
+import { chainWarnings } from "./handshake.ts";
 import type { Probe, ProbeContext, Verdict } from "./probe.ts";
 import { StartTlsError, startTls } from "./starttls.ts";
 
@@ -38,7 +38,7 @@ export const tlsCert: Probe<TlsCertCheck> = {
     }
     if (leaf === undefined) return { status: "error", error: "the server presented no certificate" };
     const sent = sentBy(leaf);
-    const trusted = await trustedBy(spec);
+    const trusted = await agentAuthorities();
     for (const text of chainWarnings(serverName(spec), sent, trusted, context.now())) context.warn(text);
     const path = spec.judge === "chain" ? pathOf(sent, trusted).certificates : [leaf];
     return judge(spec, path, context.now());
@@ -67,7 +67,6 @@ async function certificateOf(spec: TlsCertCheck, context: ProbeContext): Promise
       host,
       verify: false,
       protocols: [],
-      context: contextOf(spec, { verify: false }),
       signal,
       trace,
       onCertificate: (leaf) => (shown = leaf),

@@ -24,7 +24,7 @@ export const websocket: Probe<WebSocketCheck> = {
     const { socket } = await dial({ host, port, allowPrivate, ipVersion, signal, lookup, trace });
     try {
       const verify = spec.verify_tls;
-      const stream = isSecure ? await handshake(spec, socket, { host, verify }, context) : socket;
+      const stream = isSecure ? await handshake(socket, { host, verify }, context) : socket;
       const client = new Client(spec.url, [...(spec.subprotocols ?? [])], {
         createConnection: () => stream,
         followRedirects: false,

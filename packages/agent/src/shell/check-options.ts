@@ -18,7 +18,6 @@ interface FieldOption extends ShellOption {
 /** Descriptions of fields that every kind has. */
 const common: Readonly<Record<string, ShellOption>> = {
   timeout: { words: "time for the whole check", takes: "10s", read: ([text = ""]) => duration(text) },
-  certificates: { none: true },
 };
 
 /** A usage error of `sm-agent check`. */
@@ -30,7 +29,7 @@ export class CheckUsage extends Error {
 function fieldsOf(kind: CheckKind): FieldOption[] {
   const subject = new Set(["type", ...Object.keys(kind.shell!.read("example.org:1"))]);
   return Object.entries((kind.schema as unknown as SchemaNode).properties ?? {})
-    .filter(([field]) => !subject.has(field) && common[field]?.none === undefined)
+    .filter(([field]) => !subject.has(field))
     .map(([field, node]) => ({
       name: field.replaceAll("_", "-"),
       ...(common[field] ?? kind.shell!.options?.[field]),

@@ -24,8 +24,6 @@ export interface ShellOption {
    * come from there, one text per line.
    */
   readonly secret?: "always" | "some";
-  /** No option: the field names something that only the control plane has. */
-  readonly none?: true;
 }
 
 /** An invalid value of an option. The message follows the option's name: `must be …`. */

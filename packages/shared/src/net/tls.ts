@@ -55,21 +55,11 @@ export function isCertificate(pem: string): boolean {
   }
 }
 
-/** Certificates that a client chooses, PEM. */
-export interface ClientCertificates {
-  /** The authorities to trust instead of the usual ones. */
-  ca?: string | undefined;
-  /** The client's certificate with its chain, and its key. */
-  certificate?: string | undefined;
-  private_key?: string | undefined;
-}
-
-/** A context for a client; `verify` as for {@link secure}. Throws for certificates that OpenSSL cannot read. */
-export function clientContext(verify: boolean, { ca, certificate, private_key: key }: ClientCertificates = {}) {
+/** A context for a client; `verify` as for {@link secure}. */
+function clientContext(verify: boolean): SecureContext {
   return createSecureContext({
     // Parsing the 144 authorities of Node takes 80 ms, which its own default does once.
-    ...(ca !== undefined ? { ca } : authorities === rootCertificates ? {} : { ca: [...authorities] }),
-    ...(certificate !== undefined && key !== undefined && { cert: certificate, key }),
+    ...(authorities === rootCertificates ? {} : { ca: [...authorities] }),
     ...(!verify && {
       minVersion: "TLSv1",
       ciphers: "DEFAULT@SECLEVEL=0",
