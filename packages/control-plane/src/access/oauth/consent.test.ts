@@ -104,7 +104,7 @@ t.test("an authorization request: pages for people, errors for clients", async (
     t.equal(page.text.split('type="checkbox"').length - 1, boxes, `boxes for ${scope}`);
     t.equal(page.text.split('class="state up"').length - 1, lines, `lines for ${scope}`);
     t.notMatch(page.text, /type="checkbox"[^>]*checked/, "no box is ticked");
-    t.match(page.text, boxes === 0 ? "is requesting read-only access" : "is requesting access");
+    t.match(page.text, boxes === 0 ? "wants read-only access" : "is requesting access");
     t.equal(page.text.includes("requests write access"), boxes > 0, "the banner");
   }
 });

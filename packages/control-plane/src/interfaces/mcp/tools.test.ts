@@ -505,8 +505,12 @@ t.test("tools", async (t) => {
     t.ok(calls <= 5, `${calls} calls`);
     t.ok(bytes <= 16_000, `${bytes} bytes`);
     t.comment(`${calls} calls, ${bytes} bytes`);
-    const all = (await result("list_monitors", { failing: true, limit: 100 }, headers)).content[0].text;
-    t.comment(`all 51 in one list: ${Buffer.byteLength(all)} bytes`);
+    const all = await result("list_monitors", { failing: true, limit: 100 }, headers);
+    t.equal(all.structuredContent.monitors.length, 51);
+    for (const { host } of all.structuredContent.monitors)
+      t.match(host, /\.example\.org$/, "a failing row has its host");
+    const listBytes = Buffer.byteLength(all.content[0].text);
+    t.ok(listBytes <= 16_000, `all 51 in one list: ${listBytes} bytes`);
   });
 
   await t.test("metrics: mean times to acknowledge and to resolve", async (t) => {

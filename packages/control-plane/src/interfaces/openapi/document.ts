@@ -283,7 +283,7 @@ header { display: flex; flex-wrap: wrap; gap: 4px 16px; align-items: baseline; p
   border-bottom: 1px solid #d8dce3; font: 14px system-ui }
 h1 { margin: 0; font-size: 16px }
 a { color: #1d4ab8 }
-rapi-doc { flex: 1; min-height: 0 }
+rapi-doc { --blue: #1d4ab8; flex: 1; min-height: 0 }
 </style>
 </head>
 <body>

@@ -102,7 +102,9 @@ export const ListOutput = Closed({
       tags: absent(Tags),
       last_checked_at: LastChecked,
     }),
-    { description: "Newest monitor first. since, host, error and cause: of failing ones" },
+    {
+      description: "Newest monitor first. since, host, error, cause (unless it is host): of failing ones",
+    },
   ),
   total: Integer("Matches on all pages"),
   left_out: Integer("Rows that did not fit; next_cursor begins with them"),

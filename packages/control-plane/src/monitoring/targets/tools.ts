@@ -34,10 +34,10 @@ function rowOf(row: ListedMonitor): Static<typeof schema.ListOutput>["monitors"]
     type: row.kind as CheckType,
     state,
     since: isFailing ? isoOrNull(row.since) : null,
-    // A cause of the kind host names it.
-    host: isFailing && cause !== `host:${host}` ? host : null,
+    host: isFailing ? host : null,
     error: isFailing ? errorOf(row.error) : null,
-    cause,
+    // The host itself is the cause then: named once, 51 failing monitors fit into 16 kB.
+    cause: cause === `host:${host}` ? null : cause,
     tags: tagsOf(row.tags),
     last_checked_at: isoOrNull(row.last_result_at),
   };

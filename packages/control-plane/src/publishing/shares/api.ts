@@ -11,11 +11,13 @@ export const shareRoutes: Route[] = [
   route("POST", path, {
     ...shared,
     summary: "Create a share link",
+    description: "Without a body all fields have their defaults: no label, and no end.",
     body: ShareCreate,
+    bodyOptional: true,
     replies: { 201: Share },
     errors: ["TARGET_NOT_FOUND", "SHARE_LABEL_INVALID", "INVALID_EXPIRY", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params, body }) =>
-      createdIn(`${path.replace("{id}", params.id)}#`, await createShare(ctx, params.id, body)),
+      createdIn(`${path.replace("{id}", params.id)}#`, await createShare(ctx, params.id, body ?? {})),
   }),
   route("GET", path, {
     ...shared,

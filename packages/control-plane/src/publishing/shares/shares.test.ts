@@ -56,6 +56,11 @@ t.test("a link is created, listed, opened and revoked", async (t) => {
   t.match((await visit("GET", `/m/${token}/live`)).body, { error: { code: "SHARE_NOT_FOUND" } });
 });
 
+t.test("a link without a body has all defaults", async (t) => {
+  const own = `/api/v1/targets/${await make("Plain")}/shares`;
+  t.match(await owner("POST", own), { status: 201, body: { label: null, expires_at: null } });
+});
+
 t.test("visitors share one read, and different reads of a link run two at a time", async (t) => {
   const shared = await make("Flapping");
   await addResults(system, shared, [{ at: noon - 5 * minute, status: "down" }, { at: noon - minute }]);
