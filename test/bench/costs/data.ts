@@ -58,6 +58,7 @@ export const idSegments = [
   "telegram",
   "whatsapp",
   "unsubscribe",
+  "dashboard",
   "telegram-link",
   "whatsapp-link",
 ] as const;
@@ -145,6 +146,7 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
     ids: {
       targets: flapping,
       monitors: flapping,
+      dashboard: flapping,
       components: flapping,
       incidents: incidentId,
       "notification-channels": channelId,
