@@ -140,6 +140,7 @@ export function httpCheck(url: string, change: Partial<HttpCheck> = {}): HttpChe
     body: null,
     verify_tls: true,
     basic_auth: null,
+    auth_scheme: "basic",
     bearer_token: null,
     capture_failures: true,
     ...change,

@@ -204,7 +204,7 @@ t.test("bodies: not JSON, nested, larger than a MiB, in Latin-1, with secrets", 
   const latin1 = { body: Buffer.from("Grüße", "latin1"), headers: type("text/plain; charset=ISO-8859-1") };
   for (const change of [{ expected_body_contains: "Grüße" }, { expected_body_matches: "^Gr.{2}e$" }])
     t.match(await ask(change, latin1), { status: "up" }, "Latin-1");
-  t.match(await ask({ expected_body_matches: "^Gr\ufffd" }, { ...latin1, headers: type("text/plain") }), {
+  t.match(await ask({ expected_body_matches: "^Grü" }, { ...latin1, headers: type("text/plain") }), {
     status: "up",
   });
 

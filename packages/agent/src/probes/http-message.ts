@@ -1,9 +1,11 @@
 import { canonicalHost } from "@statusmesh/shared/checks/host";
 import type { ExpectedStatus, HttpCheck } from "@statusmesh/shared/checks/http";
+import { isSecretHeader } from "@statusmesh/shared/checks/http-rules";
 import { portOf } from "@statusmesh/shared/url";
 
-/** One request of a check: the first one or that of a redirect. */
+/** One request of a check: the first one, that of a redirect, or one that answers a challenge. */
 export interface Hop {
+  url: URL;
   secure: boolean;
   /** Without brackets and trailing dot, which neither SNI nor certificates have. */
   host: string;
@@ -12,11 +14,20 @@ export interface Hop {
   origin: string;
   method: string;
   path: string;
-  /** Alternating names and values, as sent. */
-  headers: string[];
+  /** The whole request, as it is written. */
+  request: Buffer;
   body: Buffer | null;
   /** Headers of the check; empty after a redirect to another origin. */
-  custom: { name: string; value: string }[];
+  custom: readonly Header[];
+  /** Whether credentials of the check are for this server, and whether a redirect has left any behind. */
+  credentials: "own" | "left behind" | "none";
+  /** Cookies that this run was given. */
+  cookies: string;
+}
+
+interface Header {
+  name: string;
+  value: string;
 }
 
 // Cached: the first request of a check is always the same, and deriving it would cost as much as sending it.
@@ -28,20 +39,23 @@ export function firstHop(spec: HttpCheck, userAgent: string): Hop {
   if (known !== undefined) return known;
   const custom = Object.entries(spec.headers).map(([name, value]) => ({ name, value }));
   const authorization =
-    spec.basic_auth !== null
+    spec.basic_auth !== null && spec.auth_scheme !== "digest"
       ? `Basic ${Buffer.from(`${spec.basic_auth[0]}:${spec.basic_auth[1]}`, "utf8").toString("base64")}`
       : spec.bearer_token !== null
         ? `Bearer ${spec.bearer_token}`
         : null;
   if (authorization !== null) custom.push({ name: "Authorization", value: authorization });
-  const hop = makeHop(
-    new URL(spec.url),
-    spec.url,
-    spec.method,
-    spec.body === null ? null : Buffer.from(spec.body, "utf8"),
+  const hasCredentials = spec.basic_auth !== null || custom.some(({ name }) => isSecretHeader(name));
+  const hop = makeHop({
+    url: new URL(spec.url),
+    text: spec.url,
+    method: spec.method,
+    body: spec.body === null ? null : Buffer.from(spec.body, "utf8"),
     custom,
+    credentials: hasCredentials ? "own" : "none",
+    cookies: "",
     userAgent,
-  );
+  });
   firstHops.set(spec, hop);
   return hop;
 }
@@ -55,39 +69,59 @@ function queryOf(url: URL, text: string): string {
   return /^[\x21-\x7e]*$/.test(written) && url.search.length > 0 ? written : url.search;
 }
 
-function makeHop(
-  url: URL,
-  text: string,
-  method: string,
-  body: Buffer | null,
-  custom: Hop["custom"],
-  userAgent: string,
-): Hop {
-  const secure = url.protocol === "https:";
+type HopOptions = Pick<Hop, "url" | "method" | "body" | "custom" | "credentials" | "cookies"> & {
+  /** The URL as written. */
+  text: string;
+  userAgent: string;
+};
+
+function makeHop({ url, text, userAgent, ...hop }: HopOptions): Hop {
+  const { method, body, custom, cookies } = hop;
   const given = new Set(custom.map(({ name }) => name.toLowerCase()));
-  const headers: string[] = [];
+  const path = url.pathname + queryOf(url, text);
+  const lines = [`${method} ${path} HTTP/1.1`];
   const add = (name: string, value: string): void => {
-    if (!given.has(name.toLowerCase())) headers.push(name, value);
+    if (!given.has(name.toLowerCase())) lines.push(`${name}: ${value}`);
   };
   add("Host", url.host);
   add("User-Agent", userAgent);
   add("Accept", "*/*");
-  // Without inflation there are no compression bombs.
   add("Accept-Encoding", "identity");
-  for (const { name, value } of custom) headers.push(name, value);
+  const isCookie = ({ name }: Header): boolean => name.toLowerCase() === "cookie";
+  for (const one of custom) if (cookies === "" || !isCookie(one)) lines.push(`${one.name}: ${one.value}`);
+  if (cookies !== "") {
+    const own = custom.filter(isCookie).map(({ value }) => value);
+    lines.push(`Cookie: ${[...own, Buffer.from(cookies, "utf8").toString("latin1")].join("; ")}`);
+  }
   if (body !== null) add("Content-Type", "text/plain; charset=utf-8");
   if (body !== null || method === "POST" || method === "PUT" || method === "PATCH")
-    headers.push("Content-Length", String(body?.length ?? 0));
-  headers.push("Connection", "close");
+    lines.push(`Content-Length: ${body?.length ?? 0}`);
+  lines.push("Connection: close", "", "");
+  const head = Buffer.from(lines.join("\r\n"), "latin1");
   return {
-    secure,
+    ...hop,
+    url,
+    secure: url.protocol === "https:",
     host: canonicalHost(url.hostname),
     port: portOf(url),
     origin: url.origin,
-    method,
-    path: url.pathname + queryOf(url, text),
-    headers,
-    body,
+    path,
+    request: body === null ? head : Buffer.concat([head, body]),
+  };
+}
+
+/** The same request with other cookies and an answer to a challenge. */
+export function answering(hop: Hop, authorization: string, cookies: string, userAgent: string): Hop {
+  const custom = hop.custom.filter(({ name }) => name.toLowerCase() !== "authorization");
+  const text = hop.origin + hop.path;
+  return {
+    ...makeHop({
+      ...hop,
+      text,
+      userAgent,
+      cookies,
+      custom: [...custom, { name: "Authorization", value: authorization }],
+    }),
     custom,
   };
 }
@@ -97,11 +131,21 @@ export function isRedirect(status: number): boolean {
   return status === 301 || status === 302 || status === 303 || status === 307 || status === 308;
 }
 
+/** What a redirect leads to, apart from the hop before. */
+export interface RedirectOptions {
+  location: string;
+  status: number;
+  userAgent: string;
+  /** False where any certificate is accepted. */
+  verified: boolean;
+  cookiesFor(url: URL): string;
+}
+
 /**
  * The request of a redirect. The method changes as in browsers (Fetch standard, HTTP-redirect fetch). Credentials,
- * custom headers and body are dropped at another origin, and do not return later.
+ * custom headers and body are dropped at another origin, and do not return later; https of the same host is no other.
  */
-export function nextHop(from: Hop, location: string, status: number, userAgent: string): Hop | { error: string } {
+export function nextHop(from: Hop, { location, status, userAgent, verified, cookiesFor }: RedirectOptions) {
   let url: URL;
   try {
     url = new URL(location, from.origin + from.path);
@@ -114,16 +158,27 @@ export function nextHop(from: Hop, location: string, status: number, userAgent: 
     return { error: `redirected by ${from.origin} to a URL that cannot be connected to` };
   url.username = "";
   url.password = "";
-  const sameOrigin = url.origin === from.origin;
+  url.hash = "";
+  const isSame = url.origin === from.origin || (verified && isUpgrade(from.url, url));
   const toGet =
     (status === 303 && from.method !== "GET" && from.method !== "HEAD") ||
     ((status === 301 || status === 302) && from.method === "POST");
-  const keepBody = sameOrigin && !toGet;
-  const custom = sameOrigin
-    ? from.custom.filter(({ name }) => keepBody || !name.toLowerCase().startsWith("content-"))
-    : [];
-  return makeHop(url, location, toGet ? "GET" : from.method, keepBody ? from.body : null, custom, userAgent);
+  const keepBody = isSame && !toGet;
+  return makeHop({
+    url,
+    text: location,
+    method: toGet ? "GET" : from.method,
+    body: keepBody ? from.body : null,
+    custom: isSame ? from.custom.filter(({ name }) => keepBody || !name.toLowerCase().startsWith("content-")) : [],
+    credentials: isSame || from.credentials !== "own" ? from.credentials : "left behind",
+    cookies: cookiesFor(url),
+    userAgent,
+  });
 }
+
+/** From http to https of one host: both at their default ports, or at the same one. */
+const isUpgrade = (from: URL, to: URL): boolean =>
+  from.protocol === "http:" && to.protocol === "https:" && from.hostname === to.hostname && from.port === to.port;
 
 /** True when the check accepts this status code. */
 export function accepts({ kind, value }: ExpectedStatus, status: number): boolean {

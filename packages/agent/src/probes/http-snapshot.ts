@@ -1,7 +1,8 @@
-import type { IncomingMessage } from "node:http";
 import { checkKinds } from "@statusmesh/shared/checks";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import { boundedSnapshot, type FailureSnapshot, snapshotLimits } from "@statusmesh/shared/failure-snapshot";
+import { charsetLabel, encodingOf, isMarkup, textOf } from "../http/charset.ts";
+import type { Response } from "../http/response.ts";
 import { leastPart, maskedHeader, type Masker, maskerOf } from "./masking.ts";
 import { secretValues } from "./secret-values.ts";
 
@@ -17,21 +18,17 @@ export interface BodyStart {
 }
 
 /** The response of a failed run with every secret masked; `body` is null where the body was not read. */
-export function snapshotOf(spec: HttpCheck, response: IncomingMessage, body: BodyStart | null): FailureSnapshot {
+export function snapshotOf(spec: HttpCheck, response: Response, body: BodyStart | null): FailureSnapshot {
   const masked = maskerOf(secretsOf(spec));
   const headers: FailureSnapshot["headers"] = [];
-  const { rawHeaders } = response;
-  const count = rawHeaders.length / 2;
-  for (let at = 0; at < Math.min(count, snapshotLimits.headers); at++) {
-    const name = rawHeaders[2 * at]!;
-    const value = rawHeaders[2 * at + 1]!;
+  const { fields, version, status } = response;
+  for (const [name, value] of fields.slice(0, snapshotLimits.headers))
     headers.push({ name, value: maskedHeader(name, value.slice(0, maxSearched), masked) });
-  }
-  const reason = masked((response.statusMessage ?? "").slice(0, maxSearched));
+  const reason = masked(response.reason.slice(0, maxSearched));
   return boundedSnapshot({
-    status_line: `HTTP/${response.httpVersion} ${response.statusCode ?? 0} ${reason}`.trim(),
+    status_line: `HTTP/${version} ${status} ${reason}`.trim(),
     headers,
-    headers_omitted: count - headers.length,
+    headers_omitted: fields.length - headers.length,
     ...bodyOf(response, body, masked),
   });
 }
@@ -57,17 +54,18 @@ function secretsOf(spec: HttpCheck): string[] {
 }
 
 function bodyOf(
-  response: IncomingMessage,
+  response: Response,
   body: BodyStart | null,
   masked: Masker,
 ): Pick<FailureSnapshot, "body" | "body_state"> {
   if (body === null || body.size === 0) return { body: null, body_state: "none" };
-  const { "content-type": type = "", "content-encoding": encoding = "identity" } = response.headers;
-  if (!isText(type) || encoding.toLowerCase() !== "identity") return { body: null, body_state: "not_text" };
+  const type = response.value("content-type") ?? "";
+  if (!isText(type) || response.codings().length > 0) return { body: null, body_state: "not_text" };
   const longer = body.size > body.start.length;
   const isCut = longer || !response.complete;
-  // With `stream` the bytes of a character that is cut at the end are left out.
-  const text = decoderOf(type).decode(body.start, { stream: isCut });
+  const named = charsetLabel(type);
+  const label = named === null || encodingOf(named) === null ? null : named;
+  const text = textOf(body.start, { label, markup: isMarkup(type), cut: isCut });
   return {
     body: masked(text, isCut),
     body_state: longer ? "truncated" : response.complete ? "complete" : "interrupted",
@@ -75,12 +73,3 @@ function bodyOf(
 }
 
 const isText = (type: string): boolean => /^\s*(?:text\/|application\/(?:[\w.-]+\+)?(?:json|xml)\b)/i.test(type);
-
-function decoderOf(type: string): InstanceType<typeof TextDecoder> {
-  const charset = /;\s*charset\s*=\s*"?([\w.:-]{1,40})/i.exec(type)?.[1] ?? "utf-8";
-  try {
-    return new TextDecoder(charset);
-  } catch {
-    return new TextDecoder();
-  }
-}

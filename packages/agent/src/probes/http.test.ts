@@ -185,8 +185,8 @@ t.test("expected_body_contains", async (t) => {
     warnings: ["The response is larger than 1 MiB; the rest of it was not read."],
   });
   t.match(await run(`${url}/gzip`, contains("systems")), {
-    status: "down",
-    error: 'the body does not contain "systems" (the server sent it as gzip although that was not asked for)',
+    status: "up",
+    error: null,
   });
 });
 
@@ -393,7 +393,7 @@ t.test("every check ends with its timeout, whatever the server does", async (t) 
     [
       "a dripping body",
       drip("HTTP/1.1 200 OK\r\n\r\n", "."),
-      { status: "down", error: "response body timed out after 0.4 s", http_status: 200 },
+      { status: "up", error: null, http_status: 200, warnings: ["the body did not end"] },
     ],
     [
       "a dripping body after a wrong status",
@@ -409,6 +409,11 @@ t.test("every check ends with its timeout, whatever the server does", async (t) 
     [
       "chunks that never end",
       drip("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\n.\r\n"),
+      { status: "up", error: null, warnings: ["the body did not end"] },
+    ],
+    [
+      "a body that stops arriving",
+      (socket) => void socket.write("HTTP/1.1 200 OK\r\n\r\n."),
       { status: "down", error: "response body timed out after 0.4 s" },
     ],
   ];
@@ -557,7 +562,7 @@ t.test("the response of a failed run: status line, headers and the beginning of 
     const hostile = await answering("500 x\r\nX-A: <script>alert(1)</script>\r\nX-B: a\x80\tb\r\nContent-Length: 0");
     t.strictSame(
       (await snap(hostile))!.headers.slice(0, 2).map(({ value }) => value),
-      ["<script>alert(1)</script>", "a\u00c2\\u0080\\u0009b"],
+      ["<script>alert(1)</script>", "a\\u0080\\u0009b"],
     );
   });
 

@@ -1,12 +1,17 @@
-import { request, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
+import { Cancellation } from "@statusmesh/shared/net/cancellation";
 import { dial } from "@statusmesh/shared/net/dial";
 import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { codeOf } from "@statusmesh/shared/thrown";
+import { charsetLabel, encodingFor, encodingOf, isMarkup, isUtf8Label } from "../http/charset.ts";
+import { codeMargin, CodingError, decoded } from "../http/codings.ts";
+import { Cookies } from "../http/cookies.ts";
+import { digestAnswer } from "../http/digest.ts";
+import { brokenBody, type Response, ResponseError, ResponseReader } from "../http/response.ts";
+import { BodyReader, maxBodyBytes } from "./http-body.ts";
 import { handshake } from "./handshake.ts";
-import { BodyReader } from "./http-body.ts";
 import {
   compileExpectations,
   expectationsOf,
@@ -16,33 +21,44 @@ import {
   shortened,
   type Unmet,
 } from "./http-expectations.ts";
-import { accepts, expectation, firstHop, isRedirect, nextHop, type Hop } from "./http-message.ts";
+import { accepts, answering, expectation, firstHop, isRedirect, nextHop, type Hop } from "./http-message.ts";
 import { quoteMasked, snapshotOf } from "./http-snapshot.ts";
 import { judgeInThread } from "./judging.ts";
 import { down, oncePer, type Probe, type ProbeContext, up, type Verdict } from "./probe.ts";
 
-/** Limit of response heads, bytes; browsers stop at 256 KiB, common servers at 8. */
-const maxHeaderBytes = 64 * 1024;
-/** Limit of 1xx responses before the final one (RFC 9110 section 15.2). */
-const maxInformational = 32;
-const brokenBody = "connection closed in the middle of the body";
+/** Time since the last bytes after which a body no longer arrives, ms. */
+const stillArrivesMs = 1000;
 /** Steps of a judgement that are done at once; a million take 1 to 5 ms. */
 const maxStepsAtOnce = 4_000_000;
 /** Bytes of a body that is judged at once. */
 const maxBytesAtOnce = 64 * 1024;
 
-/** Null where the check expects nothing beyond the status and a text, which is searched while the body arrives. */
-const judgeOf = oncePer((spec: HttpCheck): { judge: Judge | null } => ({
-  judge:
+const noJudge: { judge: Judge | null; searched: string | null } = { judge: null, searched: null };
+
+/** What judges responses; `searched` is the text where it is all that is expected beyond the status. */
+const judgeOf = oncePer((spec: HttpCheck): typeof noJudge => {
+  const { expected_body_contains: contains } = spec;
+  const others =
     spec.expected_headers.length > 0 ||
     spec.expected_body_absent !== null ||
-    (spec.expected_body_contains !== null && spec.body_case_insensitive) ||
+    (contains !== null && spec.body_case_insensitive) ||
     spec.expected_body_matches !== null ||
     spec.expected_body_not_matches !== null ||
-    spec.expected_json.length > 0
-      ? compileExpectations(spec)
-      : null,
-}));
+    spec.expected_json.length > 0;
+  if (!others && contains === null) return noJudge;
+  return { judge: compileExpectations(spec), searched: others ? null : contains };
+});
+
+/** What the hops of one run share. */
+interface Progress {
+  /** Redirects that have been followed. */
+  redirects: number;
+  /** Answers to challenges of the present hop. */
+  answers: number;
+  cookies: Cookies | null;
+  /** Requests of redirects: method, address and cookies. */
+  seen: Set<string>;
+}
 
 /** An HTTP request over a fresh guarded connection per hop, judged by status code and body. */
 export const http: Probe<HttpCheck> = {
@@ -50,23 +66,46 @@ export const http: Probe<HttpCheck> = {
   async run(spec, context) {
     // Before anything is sent: what cannot be compiled fails here, and not in an event of the response.
     judgeOf(spec);
-    let hop = firstHop(spec, context.userAgent);
-    for (let redirects = 0; ; redirects++) {
-      const answer = await exchange(spec, hop, context, redirects > 0);
-      if (!("redirect" in answer)) return answer;
-      if (redirects === spec.max_redirects) return down(`more than ${spec.max_redirects} redirects`);
-      const next = nextHop(hop, answer.redirect, answer.status, context.userAgent);
+    const { userAgent } = context;
+    const progress: Progress = { redirects: 0, answers: 0, cookies: null, seen: new Set() };
+    let hop = firstHop(spec, userAgent);
+    for (;;) {
+      const answer = await exchange(spec, hop, context, progress);
+      if ("status" in answer) return answer;
+      const { response } = answer;
+      const set = response.values("set-cookie");
+      if (set.length > 0) (progress.cookies ??= new Cookies()).take(set, hop.url);
+      if ("authorization" in answer) {
+        progress.answers++;
+        hop = answering(hop, answer.authorization, progress.cookies?.for(hop.url) ?? "", userAgent);
+        continue;
+      }
+      const next = nextHop(hop, {
+        location: answer.location,
+        status: response.status,
+        userAgent,
+        verified: spec.verify_tls,
+        cookiesFor: (url) => progress.cookies?.for(url) ?? "",
+      });
       if ("error" in next) return down(next.error);
+      progress.seen.add(identityOf(hop));
+      if (progress.seen.has(identityOf(next)))
+        return down(`redirects in a circle: ${next.origin}${shortened(quoteMasked(spec, next.path, "location"))}`);
       if (next.host !== hop.host) context.note?.(`Redirected from ${hop.origin} to ${next.origin}.`);
+      progress.redirects++;
+      progress.answers = 0;
       hop = next;
       context.trace.redirectedTo = hop.origin;
     }
   },
 };
 
-type Answer = Verdict | { redirect: string; status: number };
+const identityOf = ({ method, origin, path, cookies }: Hop): string => `${method} ${origin}${path}\n${cookies}`;
 
-async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, redirected: boolean): Promise<Answer> {
+/** A verdict, a redirect to follow, or a challenge with its answer. */
+type Answer = Verdict | { response: Response; location: string } | { response: Response; authorization: string };
+
+async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, progress: Progress): Promise<Answer> {
   const { signal, trace, allowPrivate, lookup } = context;
   try {
     const { host, port } = hop;
@@ -74,10 +113,10 @@ async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, redire
     const { socket } = await dial({ host, port, allowPrivate, ipVersion, signal, lookup, trace });
     const verify = spec.verify_tls;
     const stream = hop.secure ? await handshake(socket, { host, verify }, context) : socket;
-    return await converse(spec, hop, stream, context);
+    return await converse(spec, hop, stream, context, progress);
   } catch (error) {
     // A host reached by a redirect must not open the breaker of the first host.
-    if (redirected && error instanceof DialError) {
+    if (progress.redirects > 0 && error instanceof DialError) {
       return {
         status: error.phase === "guard" || error.local ? "error" : "down",
         error: `redirected to ${hop.origin}: ${error.message}`,
@@ -89,27 +128,24 @@ async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, redire
 }
 
 /** One request and its response over a connected socket, which is always destroyed at the end. */
-function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeContext): Promise<Answer> {
-  const { signal, trace } = context;
+function converse(
+  spec: HttpCheck,
+  hop: Hop,
+  socket: Socket,
+  context: ProbeContext,
+  progress: Progress,
+): Promise<Answer> {
+  const { signal, trace, warn } = context;
   trace.overdue = "no response within";
   return new Promise((settle, reject) => {
     const started = performance.now();
-    let informational = 0;
-    let done = false;
-    let response: IncomingMessage | null = null;
     const readBefore = socket.bytesRead;
-    const message = request({
-      createConnection: () => socket,
-      method: hop.method,
-      path: hop.path,
-      headers: hop.headers,
-      maxHeaderSize: maxHeaderBytes,
-    });
+    let done = false;
+    let body: BodyHooks | null = null;
 
     const finish = (): void => {
       done = true;
       signal.removeEventListener("abort", onAbort);
-      message.destroy();
       socket.destroy();
     };
     // A promise is settled after the connection has ended: its time is not the server's.
@@ -119,14 +155,31 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
       settle(value);
     };
     const fail = (error: Error): void => {
-      // Bytes after a complete response (a longer body, a second response) are ignored.
-      if (done || response?.complete === true) return;
+      if (done) return;
       finish();
       if (trace.verdict !== null) settle(trace.verdict);
-      else reject(new DialError("connect", conversationWords(error, response !== null), codeOf(error), error));
+      else reject(new DialError("connect", conversationWords(error, body !== null), codeOf(error), error));
+    };
+    const reader = new ResponseReader(hop.method, {
+      warn,
+      head(response) {
+        trace.ttfb_ms = (trace.ttfb_ms ?? 0) + (performance.now() - started);
+        body = receive(spec, hop, response, { context, progress, answer });
+      },
+      data: (chunk) => body?.data(chunk),
+      end: () => body?.end(),
+    });
+    const attempt = (step: () => void): void => {
+      try {
+        if (!done) step();
+      } catch (error) {
+        if (error instanceof ResponseError) return fail(error);
+        finish();
+        reject(error as Error);
+      }
     };
     const onAbort = (): void => {
-      if (response === null)
+      if (body === null)
         trace.overdue =
           socket.writableLength > 0
             ? "sending the request timed out after"
@@ -138,89 +191,197 @@ function converse(spec: HttpCheck, hop: Hop, socket: Socket, context: ProbeConte
     };
 
     signal.addEventListener("abort", onAbort, { once: true });
-    message.on("error", fail);
-    // Node reports some premature ends without an error.
-    message.on("close", () => {
-      if (!done) fail(new Error(response === null ? "connection closed without a response" : brokenBody));
-    });
-    message.on("information", () => {
-      if (++informational > maxInformational) fail(new Error(`more than ${maxInformational} interim (1xx) responses`));
-    });
-    const onResponse = (received: IncomingMessage): void => {
-      response = received;
-      trace.ttfb_ms = (trace.ttfb_ms ?? 0) + (performance.now() - started);
-      receive(spec, received, context, answer, fail);
-    };
-    message.on("response", onResponse);
-    // A 101 ends HTTP on this connection, and counts like any status.
-    message.on("upgrade", onResponse);
-    message.end(hop.body ?? undefined);
+    socket.on("data", (chunk: Buffer) => attempt(() => reader.push(chunk)));
+    socket.on("end", () => attempt(() => reader.finish()));
+    socket.on("error", fail);
+    socket.on("close", () => attempt(() => reader.finish()));
+    socket.write(hop.request);
   });
 }
 
-function receive(
-  spec: HttpCheck,
-  response: IncomingMessage,
-  context: ProbeContext,
-  answer: (value: Answer | Promise<Answer>) => void,
-  fail: (error: Error) => void,
-): void {
-  const { trace, warn, note } = context;
-  const status = response.statusCode ?? 0;
+/** What takes the body of a response. */
+interface BodyHooks {
+  data(chunk: Buffer): void;
+  end(): void;
+}
+
+const noBody: BodyHooks = { data: () => undefined, end: () => undefined };
+
+interface Receiving {
+  context: ProbeContext;
+  progress: Progress;
+  answer(value: Answer | Promise<Answer>): void;
+}
+
+function receive(spec: HttpCheck, hop: Hop, response: Response, receiving: Receiving): BodyHooks {
+  const { context, progress, answer } = receiving;
+  const { trace } = context;
+  const { status } = response;
   trace.http_status = status;
-  const captures = spec.capture_failures;
-  const location = response.headers.location;
-  if (spec.follow_redirects && isRedirect(status) && location !== undefined) {
-    if (captures) trace.snapshot = () => snapshotOf(spec, response, null);
-    return answer({ redirect: location, status });
+  const accepted = accepts(spec.expected_status, status);
+  const location = response.value("location") ?? "";
+  if (spec.follow_redirects && isRedirect(status) && location !== "") {
+    if (spec.capture_failures) trace.snapshot = () => snapshotOf(spec, response, null);
+    const isUsedUp = progress.redirects >= spec.max_redirects;
+    if (!isUsedUp || !accepted) {
+      answer(isUsedUp ? down(`more than ${spec.max_redirects} redirects`) : { response, location });
+      return noBody;
+    }
+  }
+  const challenged = challengeOf(spec, hop, response, progress);
+  if (challenged !== null && "authorization" in challenged) {
+    answer({ response, authorization: challenged.authorization });
+    return noBody;
   }
 
   trace.overdue = "response body timed out after";
-  const accepted = accepts(spec.expected_status, status);
-  if (!accepted) trace.verdict = refusal(spec, response, status);
-  const judge = accepted ? judgeOf(spec).judge : null;
-  const charset = charsetOf(response);
-  const text = accepted && judge === null ? spec.expected_body_contains : null;
-  const reader = new BodyReader(text, charset, judge !== null);
+  if (!accepted) trace.verdict = refusal(spec, response, challenged?.error ?? leftBehind(hop, status));
+  const judging = accepted ? judgeOf(spec) : noJudge;
+  const charset = charsetLabel(response.value("content-type") ?? "");
+  if (judging.judge?.needsText === true && charset !== null && encodingOf(charset) === null) {
+    answer({ status: "error", error: `the charset ${JSON.stringify(shortened(charset.slice(0, 40)))} is not known` });
+    return noBody;
+  }
+  trace.response_size = 0;
+  return receiveBody(spec, response, { ...judging, charset }, receiving);
+}
+
+/** Takes the body of the last response, and judges it. */
+function receiveBody(
+  spec: HttpCheck,
+  response: Response,
+  judging: typeof noJudge & { charset: string | null },
+  { context, answer }: Receiving,
+): BodyHooks {
+  const { trace, note } = context;
+  const { judge, searched, charset } = judging;
+  const codings = judge?.needsBody === true ? response.codings() : [];
+  // UTF-8 is searched while it arrives; other bodies are kept until they can be read.
+  const text = codings.length === 0 && isUtf8Label(charset) ? searched : null;
+  const keepsAll = judge?.needsBody === true && text === null;
+  const max = codings.length === 0 ? maxBodyBytes : maxBodyBytes + codeMargin;
+  const reader = new BodyReader(text, { keepsAll, max });
   // A function literal assigned to a property directly is allocated in V8's old generation, and would keep the whole
   // exchange alive until the next full collection.
   const capture = (): FailureSnapshot => snapshotOf(spec, response, reader);
-  if (captures) trace.snapshot = capture;
-  let judged = false;
+  if (spec.capture_failures) trace.snapshot = capture;
+  /** What the body that has arrived lacks; `partial` where it goes on. */
+  const judged = async (partial: boolean, signal = context.signal): Promise<Unmet | Verdict | null> => {
+    if (judge === null) return null;
+    if (text !== null) return reader.found ? null : missingText(text, reader);
+    return await judgeBody(spec, response, reader, { ...judging, judge, codings, partial, ...context, signal });
+  };
+  let isOver = false;
+  let lastAt = -Infinity;
   const conclude = (): void => {
     // The end may follow the abort, in buffered data.
-    if (judged) return;
-    judged = true;
+    if (isOver) return;
+    isOver = true;
     if (reader.cut) note?.("The response is larger than 1 MiB; the rest of it was not read.");
     if (trace.verdict !== null) return answer(trace.verdict);
-    const read = { cut: reader.cut, contentType: contentTypeOf(response), charset };
-    if (judge === null) return answer(text === null || reader.found ? up : verdictOf(spec, missingText(text, read)));
-    const received = { ...read, body: reader.whole, headers: spec.expected_headers.map(valuesIn(response)) };
-    if (reader.cut && (spec.expected_body_absent !== null || spec.expected_body_not_matches !== null))
-      warn("Only the first MiB of the body was searched for what must be absent.");
-    answer(judgeResponse(spec, judge, received, context));
+    if (judge === null) return answer(up);
+    answer(judged(false).then((found) => verdictOn(spec, found)));
   };
-  response.on("data", (chunk: Buffer) => {
-    reader.take(chunk);
-    trace.response_size = reader.size;
-    if (reader.cut) conclude();
-  });
-  response.on("end", conclude);
-  response.on("error", (error) => fail(codeOf(error) === "ECONNRESET" ? new Error(brokenBody) : error));
-  trace.response_size = 0;
-  // No HTTP follows it, so Node would wait for the end of the body.
-  if (status === 101) conclude();
+  const atDeadline = (): Promise<Verdict | null> | null => {
+    if (isOver || lastAt < performance.now() - Math.min(stillArrivesMs, spec.timeout / 2)) return null;
+    isOver = true;
+    // The deadline has passed: the bound of a judgement is its own.
+    return endless(spec, context, judged(true, new Cancellation()));
+  };
+  if (trace.verdict === null && !response.hasLength) trace.atDeadline = atDeadline;
+  return {
+    data(chunk) {
+      reader.take(chunk);
+      trace.response_size = reader.size;
+      lastAt = performance.now();
+      if (reader.cut) conclude();
+    },
+    end: conclude,
+  };
 }
+
+interface BodyJudging extends Pick<ProbeContext, "signal" | "trace" | "owner" | "warn"> {
+  judge: Judge;
+  searched: string | null;
+  charset: string | null;
+  codings: readonly string[];
+  partial: boolean;
+}
+
+/** What a kept body lacks, or why it cannot be read. */
+async function judgeBody(
+  spec: HttpCheck,
+  response: Response,
+  reader: BodyReader,
+  judging: BodyJudging,
+): Promise<Unmet | Verdict | null> {
+  const { judge, searched, charset, codings, partial, warn } = judging;
+  const headers = spec.expected_headers.map(({ name }) => response.values(name.toLowerCase()));
+  const contentType = response.value("content-type") ?? "";
+  try {
+    const options = { max: maxBodyBytes, partial: partial || reader.cut };
+    const { bytes: body, ...end } = await decoded(reader.whole, codings, options);
+    const cut = reader.cut || end.cut;
+    if ((cut || partial) && (spec.expected_body_absent !== null || spec.expected_body_not_matches !== null))
+      warn("Only the first MiB of the body was searched for what must be absent.");
+    const hints = { label: charset, markup: isMarkup(contentType), cut: cut || partial };
+    if (searched !== null && encodingFor(body, hints) === "utf-8")
+      return body.includes(searched) ? null : missingText(searched, { cut });
+    return await judgeResponse(spec, judge, { headers, body, cut, charset, contentType }, judging);
+  } catch (error) {
+    if (!(error instanceof CodingError)) throw error;
+    return { status: "error", error: error.message };
+  }
+}
+
+/** The verdict on a body that still arrives at the deadline; null where more of it could change the verdict. */
+async function endless(
+  spec: HttpCheck,
+  { warn }: ProbeContext,
+  judged: Promise<Unmet | Verdict | null>,
+): Promise<Verdict | null> {
+  const found = await judged;
+  if (found === null) {
+    warn("the body did not end");
+    return up;
+  }
+  return "before" in found && found.isPresent !== true ? null : verdictOn(spec, found);
+}
+
+/** The answer to a challenge of digest authentication, or why there is none; null for another response. */
+function challengeOf(
+  spec: HttpCheck,
+  hop: Hop,
+  response: Response,
+  { answers }: Progress,
+): { authorization: string } | { error: string } | null {
+  if (response.status !== 401 || spec.auth_scheme !== "digest" || spec.basic_auth === null) return null;
+  if (hop.credentials !== "own") return null;
+  const [user, password] = spec.basic_auth;
+  const answer = digestAnswer(response.values("www-authenticate"), {
+    method: hop.method,
+    uri: hop.path,
+    user,
+    password,
+  });
+  // A nonce that has expired is replaced once; other credentials there are none.
+  if ("authorization" in answer && answers > 0 && (!answer.isStale || answers > 1)) return null;
+  return answer;
+}
+
+const leftBehind = ({ credentials, origin }: Hop, status: number): string | undefined =>
+  credentials === "left behind" && (status === 401 || status === 403)
+    ? `the credentials were not sent to ${origin}: a redirect left their server`
+    : undefined;
 
 /** At once where that takes little, else in a thread. */
 async function judgeResponse(
   spec: HttpCheck,
   judge: Judge,
   received: Received,
-  { trace, owner, signal }: ProbeContext,
-): Promise<Verdict> {
-  if (received.body.length <= maxBytesAtOnce && judge.cost(received) <= maxStepsAtOnce)
-    return verdictOf(spec, judge.judge(received));
+  { trace, owner, signal }: Pick<ProbeContext, "trace" | "owner" | "signal">,
+): Promise<Unmet | Verdict | null> {
+  if (received.body.length <= maxBytesAtOnce && judge.cost(received) <= maxStepsAtOnce) return judge.judge(received);
   const busy: Verdict = { status: "error", error: "the agent had no time to judge the response", skip: true };
   trace.verdict = busy;
   const outcome = await judgeInThread(
@@ -235,8 +396,11 @@ async function judgeResponse(
     },
   );
   if (outcome === "busy") return busy;
-  return outcome === "overdue" ? trace.verdict : verdictOf(spec, outcome);
+  return outcome === "overdue" ? trace.verdict : outcome;
 }
+
+const verdictOn = (spec: HttpCheck, found: Unmet | Verdict | null): Verdict =>
+  found !== null && "error" in found ? found : verdictOf(spec, found);
 
 function verdictOf(spec: HttpCheck, unmet: Unmet | null): Verdict {
   if (unmet === null) return up;
@@ -244,51 +408,21 @@ function verdictOf(spec: HttpCheck, unmet: Unmet | null): Verdict {
   return { status: unmet.status, error: unmet.before + got + unmet.after };
 }
 
-const valuesIn =
-  (response: IncomingMessage) =>
-  ({ name }: { name: string }): readonly string[] =>
-    response.headersDistinct[name.toLowerCase()] ?? [];
-
-/** The two character sets in which bodies are read; every other one is read as UTF-8. */
-const charsetOf = ({ headers }: IncomingMessage): "utf8" | "latin1" =>
-  /;\s*charset\s*=\s*"?(?:iso-8859-1|latin-?1|windows-1252|us-ascii)\b/i.test(headers["content-type"] ?? "")
-    ? "latin1"
-    : "utf8";
-
-function contentTypeOf({ headers }: IncomingMessage): string {
-  const type = headers["content-type"]?.split(";")[0]!.trim().slice(0, 100) || "no content type";
-  const encoding = headers["content-encoding"] ?? "identity";
-  return encoding === "identity" ? type : `${type}, sent as ${encoding.slice(0, 40)}`;
-}
-
-function refusal(spec: HttpCheck, response: IncomingMessage, status: number): Verdict {
+function refusal(spec: HttpCheck, response: Response, reason: string | undefined): Verdict {
+  const { status } = response;
   if (status === 429 || status === 503) {
-    const retryAfter = response.headers["retry-after"];
+    const retryAfter = response.value("retry-after");
     return {
       status: "degraded",
       error: `rate-limited ${status}${retryAfter === undefined ? "" : ` (Retry-After: ${retryAfter.slice(0, 100)})`}`,
     };
   }
-  return down(`expected status ${expectation(spec.expected_status)}, got ${status}`);
+  const more = reason === undefined ? "" : ` (${reason})`;
+  return down(`expected status ${expectation(spec.expected_status)}, got ${status}${more}`);
 }
 
 function conversationWords(error: Error, responded: boolean): string {
-  const code = codeOf(error);
-  if (code === "HPE_HEADER_OVERFLOW")
-    return `the response ${responded ? "trailers are" : "head is"} larger than ${maxHeaderBytes / 1024} KiB`;
-  if (code === "HPE_CHUNK_EXTENSIONS_OVERFLOW") return "the response body has chunk extensions larger than 16 KiB";
-  if (!responded && "rawPacket" in error && Buffer.isBuffer(error.rawPacket) && isHttp2Preface(error.rawPacket))
-    return "the server speaks HTTP/2 only, and was asked in HTTP/1.1";
-  if (code.startsWith("HPE_")) {
-    const reason = "reason" in error && typeof error.reason === "string" ? error.reason : error.message;
-    return `the answer is not valid HTTP: ${reason}`;
-  }
-  if (code === "ECONNRESET" && error.message === "socket hang up") return "connection closed without a response";
-  if (code === "ECONNRESET") return "connection reset before the response was complete";
-  return wordsFor(error);
-}
-
-/** A server's HTTP/2 starts with a SETTINGS frame on stream 0 (RFC 9113 section 3.4). */
-function isHttp2Preface(bytes: Buffer): boolean {
-  return bytes.length >= 9 && bytes[3] === 0x04 && bytes.readUInt32BE(5) === 0;
+  if (error instanceof ResponseError) return error.message;
+  if (codeOf(error) !== "ECONNRESET") return wordsFor(error);
+  return responded ? brokenBody : "connection reset before the response was complete";
 }

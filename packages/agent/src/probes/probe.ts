@@ -18,6 +18,8 @@ export interface Trace extends DialTrace {
   certificateNotAfter: number | null;
   /** Makes the snapshot of the last response, as far as it was read; null before one, and where the check has none. */
   snapshot: (() => FailureSnapshot) | null;
+  /** Judges a body that still arrives at the deadline; null before one, and for a verdict that needs more of it. */
+  atDeadline: (() => Promise<Verdict | null> | null) | null;
   /** A verdict that is certain before the probe is done: a deadline or broken connection does not change it. */
   verdict: Verdict | null;
 }

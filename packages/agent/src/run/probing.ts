@@ -110,6 +110,8 @@ export class Probing implements Run {
   #settle: (outcome: Outcome | null) => void = () => undefined;
   #ended = false;
   #isLate = false;
+  /** True while what arrived until the deadline is judged: the probe's own end is none then. */
+  #isJudging = false;
 
   constructor(options: ProbingOptions, check: WireCheck, prepared: Prepared, hooks: RunHooks) {
     const { clock } = options;
@@ -151,6 +153,7 @@ export class Probing implements Run {
     probe.run(check, context).then(
       (verdict) => this.#finish(slowVerdict(check, verdict, clock.monotonic() - this.#started)),
       (error: unknown) => {
+        if (this.#isJudging) return;
         if (!(error instanceof DialError) && !this.#cancellation.aborted)
           log("error", "a probe failed unexpectedly", {
             kind,
@@ -170,9 +173,15 @@ export class Probing implements Run {
   #deadline(): void {
     const { probe, timeoutMs } = this.#prepared;
     const late = this.#options.clock.monotonic() - this.#started - timeoutMs;
+    const judged = late > stallMs ? null : (this.#trace.atDeadline?.() ?? null);
+    this.#isJudging = judged !== null;
     this.#isLate = true;
     this.#cancellation.abort(new DOMException("deadline", "TimeoutError"));
-    this.#finish(late > stallMs ? stalled(late) : (this.#trace.verdict ?? timedOut(probe, timeoutMs, this.#trace)));
+    const silent = (): Verdict =>
+      late > stallMs ? stalled(late) : (this.#trace.verdict ?? timedOut(probe, timeoutMs, this.#trace));
+    if (judged === null) return this.#finish(silent());
+    const finish = (verdict: Verdict | null): void => this.#finish({ ...(verdict ?? silent()), totalMs: timeoutMs });
+    judged.then(finish, (error: unknown) => this.#finish(verdictOf(error)));
   }
 
   /** Releases the place. False when it is released already. */

@@ -17,6 +17,7 @@ export function newTrace(): Trace {
     redirectedTo: null,
     certificateNotAfter: null,
     snapshot: null,
+    atDeadline: null,
     verdict: null,
   };
 }

@@ -91,7 +91,15 @@ export function uptimeRobot(): Answer {
       config: { dnsRecords: { MX: ["mx.example.org"] } },
     },
     { ...common, id: 8, friendlyName: "Datagram", type: "UDP", url: "example.org", port: 53 },
-    { ...common, id: 9, friendlyName: "Digest", type: "HTTP", url: "https://example.org", authType: "DIGEST" },
+    {
+      ...common,
+      id: 9,
+      friendlyName: "Digest",
+      type: "HTTP",
+      url: "https://example.org",
+      authType: "DIGEST",
+      httpUsername: "me",
+    },
     { ...common, id: 10, friendlyName: null, type: 5, url: {} },
   ];
   let limited = 1;

@@ -124,12 +124,8 @@ interface Given {
   slow: Json;
 }
 
-function httpOf(item: Item, monitor: Row, { type, url, timeout, slow }: Given): Check | null {
-  const auth = text(monitor["authType"]).toUpperCase();
-  if (auth === "DIGEST") {
-    item.refuse("signs in with digest, which HTTP checks cannot");
-    return null;
-  }
+function httpOf(item: Item, monitor: Row, { type, url, timeout, slow }: Given): Check {
+  const isDigest = text(monitor["authType"]).toUpperCase() === "DIGEST";
   const user = text(monitor["httpUsername"]);
   const password = text(monitor["httpPassword"]);
   if (isHidden(monitor)) item.note("its password is not readable: it is paused until you set it", "silent");
@@ -151,7 +147,13 @@ function httpOf(item: Item, monitor: Row, { type, url, timeout, slow }: Given): 
     verifyTls: flag(monitor["checkSSLErrors"], true),
     followRedirects: flag(monitor["followRedirections"], true),
     statuses: texts(monitor["successHttpResponseCodes"]),
-    more: { ...keyword, body_case_insensitive: isAnyCase || undefined, ...assertions, ...slow },
+    more: {
+      ...keyword,
+      body_case_insensitive: isAnyCase || undefined,
+      auth_scheme: isDigest && user !== "" ? "digest" : undefined,
+      ...assertions,
+      ...slow,
+    },
   });
 }
 

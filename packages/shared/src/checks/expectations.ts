@@ -28,6 +28,10 @@ export function expectationRule(
     return;
   }
   if (value === undefined) throw refuse(`${op} needs a value to compare with.`);
+  if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && !needNumber.has(op))
+    throw refuse(
+      "Numbers from 2^53 on lose their last digits on the way. Write it in quotation marks: digits are compared.",
+    );
   if (needNumber.has(op) && typeof value !== "number")
     throw refuse(`${op} compares numbers, and ${JSON.stringify(value)} is none.`);
   if (isHeader && (value === null || typeof value === "boolean"))
@@ -76,6 +80,8 @@ export function readExpectation(text: string): (Expectation & { subject: string 
   if (rest === "") return found;
   try {
     const value: unknown = JSON.parse(rest);
+    if (typeof value === "number" && /^-?\d+$/.test(rest) && !Number.isSafeInteger(value))
+      return { ...found, value: rest };
     return { ...found, value: typeof value === "object" && value !== null ? rest : (value as Scalar) };
   } catch {
     return { ...found, value: rest };

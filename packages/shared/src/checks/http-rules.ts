@@ -180,6 +180,12 @@ export function httpRules(spec: HttpCheck): void {
       "/bearer_token",
     ),
     rule(
+      spec.auth_scheme === "basic" || spec.basic_auth !== null,
+      "INVALID_BODY",
+      "auth_scheme digest needs the user and the password in basic_auth.",
+      "/auth_scheme",
+    ),
+    rule(
       spec.basic_auth?.[0].includes(":") !== true,
       "INVALID_BODY",
       "A user name for basic_auth cannot contain a colon (RFC 7617).",

@@ -86,6 +86,7 @@ export const httpShell: ShellForm = {
     follow_redirects: { words: "judge the first answer, also where it redirects" },
     verify_tls: { words: "accept any certificate" },
     basic_auth: { words: "user:password", secret: "always", read: ([text = ""]) => userAndPassword(text) },
+    auth_scheme: { words: "how basic_auth is used: basic or digest" },
     bearer_token: { words: "sent as Authorization: Bearer", secret: "always" },
   },
 };

@@ -64,7 +64,9 @@ const expectationFields = {
   value: Type.Optional(
     Type.Union([Type.String({ maxLength: 1000 }), Type.Number(), Type.Boolean(), Type.Null()], {
       errorCode,
-      description: "Compared with type and value; absent for exists and absent, a number for lt, le, gt and ge",
+      description:
+        "Compared with type and value; absent for exists and absent, a number for lt, le, gt and ge. Integers from " +
+        "2^53 on are texts of their digits",
       examples: ["ok"],
     }),
   ),
@@ -181,14 +183,14 @@ export const HttpCheck = Shape("HttpCheck", "Requests a URL and verifies the res
     minimum: 0,
     maximum: 20,
     default: 5,
-    description: "Hops before the run fails",
+    description: "Hops before the run fails; the answer after them is final where its status code is expected",
     form: { section, label: "Maximum redirects" },
   }),
   headers: Type.Record(Type.String(), Type.String({ maxLength: 8192 }), {
     default: {},
     maxProperties: 50,
     description:
-      "Sent with the request; dropped when a redirect leaves the origin. Values read as ***, except those of " +
+      "Sent with the request; dropped when a redirect leaves the origin, other than to https of the same host. Values read as ***, except those of " +
       "Accept, Content-Type, User-Agent and a few other headers that never authenticate",
     form: {
       section,
@@ -222,6 +224,16 @@ export const HttpCheck = Shape("HttpCheck", "Requests a URL and verifies the res
       form: { section, label: "Credentials", view: { name: "targets/fields/credentials", with: ["bearer_token"] } },
     },
   ),
+  auth_scheme: Type.Enum(["basic", "digest"], {
+    default: "basic",
+    description: "How basic_auth is used: sent with each request, or as the answer to a challenge (RFC 7616)",
+    examples: ["basic"],
+    form: {
+      section,
+      label: "User and password are sent",
+      options: { basic: "With each request (Basic)", digest: "As an answer to the server (Digest)" },
+    },
+  }),
   bearer_token: nullableText(8192, "Sent as Authorization: Bearer; reads as ***", {}),
   capture_failures: Type.Boolean({
     default: true,

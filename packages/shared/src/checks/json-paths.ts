@@ -26,8 +26,14 @@ export class PathError extends Error {
 export interface JsonPath {
   /** True for names and indices only: evaluating it costs next to nothing. */
   readonly isSingular: boolean;
-  /** The selected values. Throws {@link PathTooLarge}. */
-  select(document: unknown): unknown[];
+  /** The selected values, each with its place. Throws {@link PathTooLarge}. */
+  select(document: unknown): Selected[];
+}
+
+/** A value of a document, and the names and indices that lead to it. */
+export interface Selected {
+  value: unknown;
+  location: readonly (string | number)[];
 }
 
 interface Compiled {
@@ -49,10 +55,24 @@ const spend = (nodes: number): void => {
 /** A pattern of match() or search(), which may come from the document; an invalid one matches nothing. */
 function patternOf(text: string): Pattern | null {
   try {
-    return compilePattern(text);
+    return compilePattern(withNarrowDots(text));
   } catch {
     return null;
   }
+}
+
+/** The dot of I-Regexp (RFC 9485 section 5) matches no line feed and no carriage return, that of RE2 no line feed. */
+function withNarrowDots(pattern: string): string {
+  const parts: string[] = [];
+  let inClass = false;
+  for (let at = 0; at < pattern.length; at++) {
+    const character = pattern[at]!;
+    if (character === "[") inClass = true;
+    else if (character === "]") inClass = false;
+    const escaped = character === "\\" ? (pattern[++at] ?? "") : "";
+    parts.push(character === "." && !inClass ? "[^\\n\\r]" : character + escaped);
+  }
+  return parts.join("");
 }
 
 // Loaded on first use: it takes 12 ms, and most checks have no path.
@@ -97,9 +117,7 @@ export function compilePath(text: string): JsonPath {
     select(document) {
       budget = maxVisited;
       try {
-        const selected: unknown[] = [];
-        for (const { value } of paths.get(text).query.lazyQuery(document as JSONValue)) selected.push(value);
-        return selected;
+        return [...paths.get(text).query.lazyQuery(document as JSONValue)];
       } catch (error) {
         // The library spreads lists into arguments; a very long one overflows the stack.
         if (error instanceof RangeError) throw new PathTooLarge("the path selects too much");

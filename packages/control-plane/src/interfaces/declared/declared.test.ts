@@ -875,6 +875,7 @@ const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
     verify_tls: flag,
     ...ipVersion,
     basic_auth: choice(["u", "p"], null),
+    auth_scheme: choice("digest", "basic"),
     bearer_token: choice("t1", "t2", null),
     capture_failures: flag,
   },
@@ -965,6 +966,7 @@ const checks = fc.oneof(
     ).map((made) => {
       const check: Loose = { ...made };
       if (check.bearer_token) delete check.basic_auth;
+      if (!check.basic_auth) delete check.auth_scheme;
       // GET, the default, has no body.
       if (type === "http" && check.body) check.method = "POST";
       // Secrets are not sent to a server whose certificate is not verified.

@@ -112,6 +112,8 @@ const wrongHttp: [object, string, string][] = [
   [{ basic_auth: ["me", "pw"], bearer_token: "abc" }, "INVALID_BODY", "/bearer_token"],
   [{ basic_auth: ["a:b", "pw"] }, "INVALID_BODY", "/basic_auth/0"],
   [{ basic_auth: ["me"] }, "INVALID_BODY", "/basic_auth"],
+  [{ auth_scheme: "digest" }, "INVALID_BODY", "/auth_scheme"],
+  [{ expected_json: [{ path: "$", op: "eq", value: 2 ** 53 }] }, "INVALID_EXPECTATION", "/expected_json/0/value"],
   [{ bearer_token: "a b" }, "INVALID_BODY", "/bearer_token"],
   [{ body: "x" }, "INVALID_BODY", "/body"],
   [{ max_redirects: 21 }, "INVALID_BODY", "/max_redirects"],

@@ -70,6 +70,7 @@ t.test("a target is made with defaults, read, listed, changed and deleted", asyn
     body: null,
     verify_tls: true,
     basic_auth: null,
+    auth_scheme: "basic",
     bearer_token: null,
     capture_failures: true,
     ip_version: "any",
