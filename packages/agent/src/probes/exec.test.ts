@@ -174,6 +174,42 @@ t.test("performance data follow the last | of the first line", (t) => {
   t.end();
 });
 
+t.test("hostile output: a result always arrives, and shows nothing but text", async (t) => {
+  const smile = "\u{1f600}";
+  const cases: [output: string, error: string, labels: string[]][] = [
+    ["NUL \\000 | 'a\\000b'=1\\000s;\\001;2 c=1", "NUL", ["a\ufffdb", "c"]],
+    ["BYTES \\377\\376 | '\\377'=1", "BYTES \ufffd\ufffd", ["\ufffd"]],
+    ["TERM \\033]0;x\\007\\033[31m | '\\033[31m'=1s;\\033", "TERM  ]0;x  [31m", ["\ufffd[31m"]],
+    ["BIDI \u202egnp\u2028 | '\u202ex\u2029'=1", "BIDI  gnp", ["\ufffdx\ufffd"]],
+    ["TAGS <b onload=x> | '<img src=x>'=1<b>;<i>", "TAGS <b onload=x>", ["<img src=x>"]],
+    ["PROTO | __proto__=1 constructor=2", "PROTO", ["__proto__", "constructor"]],
+    ["BIG | c64=18446744073709551615c big=1e300 inf=1e999 min=-9e15;;;-1e300;1e300", "BIG", ["c64", "big", "min"]],
+    [`LONG ${"x".repeat(994)}${smile} | ${smile.repeat(51)}=1 'a'=1`, `LONG ${"x".repeat(994)}\ufffd`, ["a"]],
+    ["FORGED\\nOK | all=1\\nexit code 0 | x=1", "FORGED", []],
+    ["|||| | = |", "||||", []],
+  ];
+  for (const [output, error, labels] of cases) {
+    const { measurement, skip } = await run({ argv: ["/bin/sh", "-c", 'printf "$0"; exit 2', output], env: {} });
+    t.match({ ...measurement, skip }, { status: "down", skip: false }, error.slice(0, 4));
+    t.match(
+      measurement.error!.startsWith(error),
+      true,
+      JSON.stringify(measurement.error!.slice(0, 40)).replaceAll(/[^ -~]/g, "?"),
+    );
+    const { perfdata } = (measurement.details ?? { perfdata: [] }) as { perfdata: { label: string; value: unknown }[] };
+    t.strictSame(
+      perfdata.map(({ label }) => label),
+      labels,
+      error.slice(0, 4),
+    );
+    // As the control plane reads the body of a report.
+    const unstorable = JSON.stringify(measurement).match(
+      /\\u0000|\\ud[89a-f]|[\p{Cc}\u202a-\u202e\u2028]|e\+|\d{17}/iu,
+    );
+    t.equal(unstorable, null, "nothing that cannot be stored or shown");
+  }
+});
+
 t.test("a run reports them as details", async (t) => {
   const { measurement } = await run(shell("echo 'LOAD OK | load1=0.5;1;2;0'; exit 0"));
   t.strictSame(measurement.details, {

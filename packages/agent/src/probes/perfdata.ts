@@ -13,7 +13,7 @@ export function splitLine(line: string): { text: string; perfdata: Perfdata[] } 
  */
 function perfdataIn(text: string): Perfdata[] {
   const found: Perfdata[] = [];
-  for (const [token] of text.matchAll(/(?:'(?:[^']|'')*'|[^\s'])+/g)) {
+  for (const [token] of text.replaceAll(unshown, "\ufffd").matchAll(/(?:'(?:[^']|'')*'|[^\s'])+/g)) {
     const [, quoted, plain, rest] = /^(?:'((?:[^']|'')*)'|([^=']+))=(.*)$/.exec(token) ?? [];
     const label = quoted?.replaceAll("''", "'") ?? plain;
     if (label === undefined || rest === undefined || label === "" || label.length > 100) continue;
@@ -21,7 +21,7 @@ function perfdataIn(text: string): Perfdata[] {
     const [, number = "", uom = ""] = /^(U|[-+]?[\d.]+(?:e[-+]?\d+)?)([^\d\s]{0,20})$/i.exec(measured) ?? [];
     if (number === "") continue;
     const value = numberOrNull(number);
-    if (value === null && number.toUpperCase() !== "U") continue;
+    if (value === null && number.toUpperCase() !== "U" && !Number.isFinite(Number(number))) continue;
     found.push({
       label,
       value,
@@ -36,9 +36,13 @@ function perfdataIn(text: string): Perfdata[] {
   return found;
 }
 
+/** Control characters but tabs, and what turns the direction of text: terminals and lists would show something else. */
+const unshown = /[^\P{Cc}\t]|[\p{Zl}\p{Zp}\p{Cs}\u202a-\u202e\u2066-\u2069]/gu;
+
 const rangeOf = (text = ""): string | null => (text === "" || text.length > 60 ? null : text);
 
+/** Null beyond 2^53 too, where a number is not exact: counters of 64 bits reach that. */
 function numberOrNull(text = ""): number | null {
   const value = text === "" ? NaN : Number(text);
-  return Number.isFinite(value) ? value : null;
+  return Math.abs(value) <= Number.MAX_SAFE_INTEGER ? value : null;
 }

@@ -86,13 +86,20 @@ export function measurementOf(kind: string, verdict: Verdict, trace: Trace, tota
 
 /** A date that no calendar has would invalidate the whole result, which is sent without it. */
 function detailsIn(kind: string, { details = null }: Verdict): ResultDetails | null {
-  return details !== null && isCheckType(kind) && areDetailsOf(kind, details) ? details : null;
+  return details !== null && isCheckType(kind) && areDetailsOf(kind, details) && isStorable(details) ? details : null;
 }
 
-/** Messages may contain foreign text: no control characters, no lone surrogates, bounded length. */
+/** False for values that the control plane cannot store, for which it would refuse the whole result. */
+function isStorable(value: unknown): boolean {
+  if (typeof value === "string") return value.isWellFormed() && !value.includes("\0");
+  if (typeof value === "number") return Math.abs(value) <= Number.MAX_SAFE_INTEGER;
+  return typeof value !== "object" || value === null || Object.values(value).every(isStorable);
+}
+
+/** Messages may contain foreign text: no control or direction characters, no lone surrogates, bounded length. */
 export function clean(text: string, maxLength: number): string {
   return text
     .slice(0, maxLength)
-    .replaceAll(/\p{Cc}/gu, " ")
+    .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/gu, " ")
     .replaceAll(/\p{Cs}/gu, "\ufffd");
 }

@@ -27,7 +27,7 @@ const Range = (description: string, example: string) =>
 /** Performance data of one measurement, as the Monitoring Plugins write it. */
 const Perfdata = Closed({
   label: Type.String({ minLength: 1, maxLength: 100, description: "What is measured", examples: ["/var"] }),
-  value: NumberOrNull("Null where the command reported no value (U)", 2643),
+  value: NumberOrNull("Null where the command reported no value (U), or one beyond 2^53", 2643),
   uom: Type.String({ maxLength: 20, description: "Unit; empty for a number", examples: ["MB"] }),
   warn: Range("Range of a warning", "5948"),
   crit: Range("Range of a failure", "@10:20"),

@@ -262,6 +262,140 @@ t.test("ack to the WhatsApp number acknowledges", async (t) => {
   t.match(await acknowledged(incidentId), { type: "channel", id, name: "Olga" });
 });
 
+t.test("forged senders of text messages acknowledge nothing", async (t) => {
+  const to = "+4915112345000";
+  const stranger = await newOrg(system);
+  const twilio = {
+    type: "sms",
+    provider: "twilio",
+    to,
+    from: "+15005550006",
+    account_sid: `AC${"1".repeat(32)}`,
+  } as const;
+  const plivo = { type: "sms", provider: "plivo", to, from: "+15005550007", auth_id: "MAXXXXXXXXXXXXXXXXXX" } as const;
+  const channel = async (ctx: typeof owner, config: object) =>
+    (await createChannel(ctx, { name: `Phone ${newId()}`, config } as Parameters<typeof createChannel>[1])).id;
+  const [first, second] = [
+    await channel(owner, { ...twilio, auth_token: "token-of-twilio" }),
+    await channel(owner, { ...plivo, auth_token: "token-of-plivo-1" }),
+  ];
+  await channel(stranger, { ...twilio, auth_token: "token-of-mallory" });
+  const [one, two] = [await notified(first), await notified(second)];
+  const post = async (provider: string, form: [string, string][], headers: Record<string, string>) =>
+    (
+      await fetch(`${ask.origin}/hooks/sms/${provider}`, {
+        method: "POST",
+        headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
+        body: new URLSearchParams(form),
+      })
+    ).status;
+  const urlOf = (provider: string, origin = system.config.server.public_url) => `${origin}/hooks/sms/${provider}`;
+  const byTwilio = async ({
+    key = "token-of-twilio",
+    From = to,
+    To = twilio.from as string,
+    url = urlOf("twilio"),
+    extra = [] as [string, string][],
+  }) => {
+    const form: [string, string][] = [...extra, ["From", From], ["To", To], ["Body", "ack"], ["MessageSid", newId()]];
+    const text = form
+      .toSorted(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))
+      .flat()
+      .join("");
+    return await post("twilio", form, {
+      "x-twilio-signature": createHmac("sha1", key)
+        .update(url + text)
+        .digest("base64"),
+    });
+  };
+  const byPlivo = async ({ key = "token-of-plivo-1", From = to.slice(1), nonce = "n1", path = "plivo" }) =>
+    await post(
+      path,
+      [
+        ["From", From],
+        ["To", plivo.from.slice(1)],
+        ["Text", "ack"],
+        ["MessageUUID", newId()],
+      ],
+      {
+        "x-plivo-signature-v2-nonce": nonce,
+        "x-plivo-signature-v2": createHmac("sha256", key)
+          .update(urlOf("plivo") + nonce)
+          .digest("base64"),
+      },
+    );
+  const foreign = [
+    "+4915112345001",
+    "4915112345000 ",
+    "004915112345000",
+    "+49 1511 2345000",
+    "+٤٩15112345000",
+    "Ops",
+    "",
+  ];
+  for (const From of foreign) t.equal(await byTwilio({ From }), 401, `twilio from ${From}`);
+  for (const From of [...foreign.slice(0, 1), "", "Ops"]) t.equal(await byPlivo({ From }), 401, `plivo from ${From}`);
+  for (const key of ["", "***", "token-of-plivo-1"]) t.equal(await byTwilio({ key }), 401, `key ${key}`);
+  for (const key of ["", "***", "token-of-twilio"]) t.equal(await byPlivo({ key }), 401, `key ${key}`);
+  t.equal(await byTwilio({ To: "+15005550009" }), 401, "to another number");
+  t.equal(await byTwilio({ url: urlOf("twilio", "https://evil.example") }), 401, "signed for another server");
+  t.equal(await byTwilio({ extra: [["From", "+15550000000"]] }), 401, "two senders");
+  t.equal(await byPlivo({ nonce: "" }), 401);
+  t.equal(await byPlivo({ path: "twilio" }), 401);
+  t.equal(await byTwilio({ key: "token-of-mallory" }), 204, "a customer with the same number signs for their own");
+  t.strictSame([await acknowledged(one.incidentId), await acknowledged(two.incidentId)], [null, null]);
+  t.equal(await byTwilio({}), 204);
+  t.match(await acknowledged(one.incidentId), { id: first });
+  t.equal(await acknowledged(two.incidentId), null, "each provider for its own channel");
+  t.equal(await byPlivo({}), 204);
+  t.match(await acknowledged(two.incidentId), { id: second });
+});
+
+t.test("forged senders in WhatsApp acknowledge and stop nothing", async (t) => {
+  const id = newId();
+  const config = { type: "whatsapp_app", phone: "+4915112345999", profile_name: "Milan" };
+  await sql`
+    insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
+    values (${id}, ${owner.orgId}, 'Milan', 'whatsapp_app', ${sql.json(config)}, true, 'ui', now(), now())`;
+  const { incidentId } = await notified(id);
+  const signature = (text: string, key = "secret-of-the-app", algorithm = "sha256"): string =>
+    `${algorithm}=${createHmac(algorithm, key).update(text).digest("hex")}`;
+  const eventOf = (from: unknown, body = "ack", number = "106540352242922") => {
+    const message = { id: `wamid.${newId()}`, from, type: "text", text: { body } };
+    const contacts = [{ wa_id: "4915112345999", profile: { name: "Milan" } }];
+    return {
+      entry: [{ changes: [{ value: { metadata: { phone_number_id: number }, contacts, messages: [message] } }] }],
+    };
+  };
+  const own = eventOf("4915112345999");
+  const send = async (event: object, sign: string) =>
+    (await ask("POST", "/hooks/whatsapp", event, { "x-hub-signature-256": sign })).status;
+  const text = JSON.stringify(own);
+  for (const sign of ["", "sha256=", signature(text, ""), signature(text, "guess"), signature(text, undefined, "sha1")])
+    t.equal(await send(own, sign), 401, sign.slice(0, 12));
+  t.equal(await send(eventOf("4915112345999", "stop"), signature(text)), 401, "the signature of another body");
+  for (const from of [
+    "4915112345998",
+    "+4915112345999",
+    "4915112345999 ",
+    "٤915112345999",
+    "",
+    null,
+    ["4915112345999"],
+    {},
+  ])
+    for (const body of ["ack", "stop"]) {
+      const event = eventOf(from, body);
+      t.equal(await send(event, signature(JSON.stringify(event))), 200);
+    }
+  const elsewhere = eventOf("4915112345999", "ack", "999");
+  t.equal(await send(elsewhere, signature(JSON.stringify(elsewhere))), 200, "to a number that is not ours");
+  t.equal(await acknowledged(incidentId), null);
+  t.match([...(await sql`select enabled from channels where id = ${id}`)], [{ enabled: true }]);
+  t.equal(await send(own, signature(text)), 200);
+  t.match(await acknowledged(incidentId), { id });
+});
+
 t.test("guesses of an address are limited", async (t) => {
   const statuses = [];
   for (let at = 0; at < 60; at++) statuses.push((await ask("POST", `/a/${"B".repeat(43)}`)).status);

@@ -8,6 +8,7 @@ import { updateTarget } from "../../monitoring/targets/service.ts";
 import { minute, noon, second } from "../../testing/clock.ts";
 import { openOutages } from "../../testing/outages.ts";
 import { agentResult, webhookTo } from "../../testing/scene.ts";
+import { newOrg } from "../../testing/world.ts";
 import { deleteChannel, existingChannelIds, updateChannel } from "../channels/service.ts";
 import { isHeldDue, releaseHeld } from "../deliveries/held.ts";
 import { areEscalationsDue, climb, sendEscalations } from "./ladder.ts";
@@ -178,6 +179,31 @@ t.test("what a ladder may be", async (t) => {
   await refused([ladder[0]!, ladder[0]!], "/1/after_minutes");
   await refused([{ after_minutes: 1, channel_ids: [owner.orgId] }], "/0/channel_ids/0");
   await refused([{ after_minutes: 1, channel_ids: [phone, phone] }], "/0/channel_ids/1");
+});
+
+t.test("a ladder ends at its organisation: neither its channels nor its incidents are those of another", async (t) => {
+  const stranger = await newOrg(system);
+  const theirs = await webhookTo(stranger, "https://theirs.example.org/");
+  const across: Escalation = [{ after_minutes: 1, channel_ids: [phone, theirs] }];
+  const refused = { code: "INVALID_ALERT_CONFIG", field: "/escalation/0/channel_ids/1" };
+  await t.rejects(monitor({ escalation: across }), refused);
+  await t.rejects(updateOrg(owner, owner.orgId, { escalation: across }, orgEffects), refused);
+  const target = await monitor();
+  await t.rejects(updateTarget(owner, target, { escalation: across }), refused);
+  t.match((await updateTarget(owner, target, {})).escalation, null, "nothing of it is stored");
+
+  // Both organisations have a default; only the one with the incident climbs.
+  await updateOrg(stranger, stranger.orgId, { escalation: [{ after_minutes: 1, channel_ids: [theirs] }] }, orgEffects);
+  await updateOrg(owner, owner.orgId, { escalation: [{ after_minutes: 1, channel_ids: [boss] }] }, orgEffects);
+  await report(target, "FF");
+  clock.advance(minute);
+  t.equal(await pass(), 1);
+  t.strictSame(await log(target), ["opened chat", "unacknowledged1 boss"]);
+  t.strictSame([...(await sql`select id from deliveries where channel_id = ${theirs}`)], []);
+  // Another organisation's change of its default does not touch this incident.
+  await updateOrg(stranger, stranger.orgId, { escalation: [] }, orgEffects);
+  await t.rejects(acknowledgeIncident(stranger, await idOf(target)), { code: "INCIDENT_NOT_FOUND" });
+  await updateOrg(owner, owner.orgId, { escalation: [] }, orgEffects);
 });
 
 t.test("a disabled channel is passed over, a deleted one leaves the ladders", async (t) => {

@@ -233,7 +233,8 @@ t.test("what left the document is orphaned; prune deletes it, unless it is to be
     check: { type: "tcp", host: "a.example.org", port: 80 },
     ...more,
   });
-  const other = { project: "other", document: { version: 1, monitors: { z: one("Other project") } } };
+  // The same key as in the project that is pruned.
+  const other = { project: "other", document: { version: 1, monitors: { a: one("Other project") } } };
   await applyConfig(ctx, { ...other, plan_token: (await planConfig(ctx, other)).plan_token });
   const monitors = {
     a: one("A"),
@@ -258,6 +259,14 @@ t.test("what left the document is orphaned; prune deletes it, unless it is to be
     ],
   );
   t.match((await apply(ctx, rest, { prune: true })).summary, { ...nothing, orphaned: 2 });
+  // Neither moved nor adopt takes an object of another project, which a prune would delete then.
+  const [foreignOne] = await sql<{ id: string }[]>`
+    select id from targets where org_id = ${ctx.orgId} and name = 'Other project'`;
+  const adopting = { version: 1, monitors: { d: one("D"), x: one("Other project", { adopt: foreignOne!.id }) } };
+  t.match((await refusal(t, () => planOf(ctx, adopting))).field, /^\/document\/monitors\/x/);
+  const moving = { ...rest, moved: { monitors: { a: "d" } } };
+  t.match((await apply(ctx, moving, { prune: true })).summary, { ...nothing, orphaned: 2 });
+  t.match((await planConfig(ctx, { ...other, prune: true })).summary, { ...nothing, unchanged: 1 }, "it is as it was");
   t.equal((await getTarget(ctx, stranger.id)).managed_by, null);
   t.match(
     (
