@@ -50,6 +50,8 @@ export const WebSocketCheck = Shape("WebSocketCheck", "Opens a WebSocket, and ve
       Type.String({
         pattern: "^[!#$%&'*+\\-.^_`|~0-9A-Za-z]{1,64}$",
         errorCode: "INVALID_HTTP_HEADER",
+        expects:
+          "Write a subprotocol as one word of 1 to 64 letters, digits and !#$%&'*+-.^_`|~, like graphql-transport-ws",
         description: "A token: letters, digits and !#$%&'*+-.^_`|~",
         examples: ["graphql-transport-ws"],
       }),
