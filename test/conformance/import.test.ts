@@ -62,6 +62,7 @@ const sources: readonly (readonly string[])[] = [
   ["statuspage", "--page", "p", "--api-url", await fake(statuspage())],
   ["healthchecks", "--api-url", await fake(healthchecks())],
   ["kuma", "kuma.db"],
+  ["autokuma", join(fixtures, "autokuma/examples")],
   ["gatus", join(fixtures, "gatus/config.yaml")],
   ["blackbox", join(fixtures, "blackbox/example.yml"), "--prometheus", join(fixtures, "blackbox/prometheus.yml")],
 ];

@@ -9,6 +9,7 @@ interface Options extends Outputs {
   insecureHttp?: boolean;
   stopped?: boolean;
   prometheus?: string;
+  config?: string;
   page?: string;
 }
 
@@ -46,6 +47,20 @@ const sources: readonly Source[] = [
       }
       const { readKuma } = await import("../import/read/kuma.ts");
       return importKuma(readKuma(input, wanted, progress), options.project);
+    },
+  },
+  {
+    name: "autokuma",
+    summary: "AutoKuma's files of static monitors",
+    description:
+      "TOML and JSON files of AutoKuma. Labels of containers are not read: import the Uptime Kuma that has their " +
+      "monitors.",
+    argument: ["<folder>", "the folder of AUTOKUMA__STATIC_MONITORS"],
+    options: [new Option("--config <file>", "AutoKuma's TOML, YAML or JSON configuration, for its default_settings")],
+    async load(input, options) {
+      const { importKuma } = await import("../import/kuma.ts");
+      const { readAutoKuma } = await import("../import/read/autokuma.ts");
+      return importKuma(readAutoKuma(input, options.config), options.project, "AutoKuma");
     },
   },
   {

@@ -3,7 +3,9 @@ import { join } from "node:path";
 import t from "tap";
 import { importBlackbox } from "./blackbox.ts";
 import { importGatus } from "./gatus.ts";
+import { importKuma } from "./kuma.ts";
 import { importUptimeRobot } from "./uptimerobot.ts";
+import { readAutoKuma } from "./read/autokuma.ts";
 import { readBlackbox } from "./read/blackbox.ts";
 import { readGatus } from "./read/gatus.ts";
 import { countOf, faultsOf, objectsOf, reasonsOf } from "./testing.ts";
@@ -215,6 +217,57 @@ t.test("assertions of UptimeRobot are expected_json, which joins by AND", (t) =>
   );
   t.match(of("AND", check("$.a", "resembles", "x")), { json: undefined, reasons: /assertion of \$\.a is left out/ });
   t.match(of("OR", check("$.a", "exists"), check("$.b", "exists")), { json: undefined, reasons: /one of .* enough/ });
+  t.end();
+});
+
+t.test("AutoKuma's own examples: a list, a group, a tag, a notification", (t) => {
+  const made = importKuma(readAutoKuma(join(fixtures, "autokuma/examples"), undefined), "autokuma", "AutoKuma");
+  t.strictSame(faultsOf(made), []);
+  t.equal(countOf(made), 7, "six files, three entities in one, and a tag is part of its monitor");
+  t.match(objectsOf(made, "monitors"), {
+    "static-json-example": { tags: ["Hello Tag:Foobar"], check: { url: "https://example.com", timeout: 48_000 } },
+    "multi-example-monitor-1": { tags: ["group/Multi Example Group"] },
+    "multi-example-monitor-2": { tags: ["group/Multi Example Group"] },
+    "static-toml-example": { alerts: [], alert_confirmations: 1 },
+  });
+  t.match(objectsOf(made, "channels"), { "matrix-notification": { config: { type: "matrix" } } });
+  t.match(reasonsOf(made, "example_docker_host"), [/containers are not checked/]);
+  t.end();
+});
+
+t.test("files of AutoKuma: both lists of notifications, defaults, templates", (t) => {
+  process.env["AUTOKUMA__ENV__TELEGRAM"] = "123:token";
+  t.teardown(() => delete process.env["AUTOKUMA__ENV__TELEGRAM"]);
+  const folder = join(fixtures, "autokuma/static");
+  const made = importKuma(readAutoKuma(folder, join(fixtures, "autokuma/autokuma.toml")), "autokuma", "AutoKuma");
+  t.strictSame(faultsOf(made), []);
+  const monitors = objectsOf(made, "monitors");
+  t.strictSame(Object.keys(monitors).sort(), ["backup", "database", "page-0", "pages-2", "web-shop"]);
+  t.strictSame(
+    [monitors["web-shop"]!["alerts"], monitors["database"]!["alerts"], monitors["page-0"]!["alerts"]],
+    [["ntfy", "on-call"], ["ntfy"], ["ntfy"]],
+    "a list, a list as text of the older name, a default",
+  );
+  t.match(monitors, {
+    "web-shop": {
+      interval: 120,
+      tags: ["group/Apps", "team:web"],
+      alert_confirmations: 3,
+      check: { expected_body_absent: "Basket", verify_tls: false, expected_status: { kind: "one_of" } },
+    },
+    database: { enabled: false, alert_confirmations: 5, check: { type: "tcp", host: "db.example.org", port: 5432 } },
+    "page-0": { check: { max_redirects: 3 } },
+    "pages-2": { check: { expected_json: [{ path: "$.status", op: "eq", value: "ok" }] } },
+    backup: { heartbeat_addresses: [{ kind: "kuma" }] },
+  });
+  t.ok([...made.env.values()].includes("123:token"));
+  t.match(reasonsOf(made, "pages[1]"), [/its template \{\{ container_name \}\} cannot be resolved/]);
+  t.match(reasonsOf(made, "unset"), [/its template \{\{ get_env.*NEVER_SET.* cannot be resolved/]);
+  t.match(reasonsOf(made, "shop/database"), [/its group cellar is in no file/, /its notification pager is in no file/]);
+  t.match(reasonsOf(made, "status"), [/status pages of AutoKuma are not carried over/]);
+  t.match(reasonsOf(made, "Container"), [/no check for the kind docker/]);
+  t.throws(() => readAutoKuma(join(folder, "apps.toml"), undefined), /is no folder/);
+  t.throws(() => readAutoKuma(t.testdir({ "a.toml": "name = " }), undefined), /a\.toml cannot be read/);
   t.end();
 });
 

@@ -4,7 +4,7 @@ import { hostAndPort } from "@statusmesh/shared/url";
 import { channelsOf } from "./kuma-channels.ts";
 import { checkOf } from "./kuma-checks.ts";
 import { windowsOf } from "./kuma-windows.ts";
-import type { Item } from "./report.ts";
+import type { Item, Weight } from "./report.ts";
 import { flag, jsonIn, number, type Row, row, text } from "./values.ts";
 
 /** What was read of Uptime Kuma, by the names of its columns. Each table may be empty. */
@@ -27,6 +27,8 @@ export interface KumaData {
   readonly days: ReadonlyMap<number, readonly Day[]>;
   /** Changes of the state, in the order of time. */
   readonly changes: ReadonlyMap<number, readonly Change[]>;
+  /** What the reader could not use. */
+  readonly refused?: readonly { kind: string; name: string; reason: string; weight: Weight }[];
 }
 
 /** 0 down, 1 up, 2 pending, 3 maintenance. */
@@ -36,9 +38,9 @@ export interface Change {
   readonly at: string;
 }
 
-/** Uptime Kuma 1.23 and 2.x. The mapping is the same for its database, its backup and its Socket.IO interface. */
-export function importKuma(data: KumaData, project: string): Imported {
-  const draft = new Draft("Uptime Kuma", project);
+/** Uptime Kuma 1.23 and 2.x: its database, its backup, its Socket.IO interface, and files of AutoKuma. */
+export function importKuma(data: KumaData, project: string, source = "Uptime Kuma"): Imported {
+  const draft = new Draft(source, project);
   const kuma = new Kuma(data, draft);
   kuma.addChannels();
   kuma.addMonitors();
@@ -50,6 +52,7 @@ export function importKuma(data: KumaData, project: string): Imported {
       .refuse("messages of pages are not carried over: post an incident on the page where it still counts", "detail");
   for (const proxy of data.proxies)
     draft.item("proxy", `${text(proxy["host"])}:${text(proxy["port"])}`).refuse("checks use no proxy");
+  for (const { kind, name, reason, weight } of data.refused ?? []) draft.item(kind, name).refuse(reason, weight);
   return draft.finish();
 }
 

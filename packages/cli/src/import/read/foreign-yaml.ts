@@ -23,7 +23,8 @@ export function readYaml(path: string): Row {
   }
 }
 
-function readText(path: string): string {
+/** The text of a file of at most 4 MiB. Throws Failure. */
+export function readText(path: string): string {
   try {
     const stat = fs.statSync(path);
     if (!stat.isFile()) throw new Error("it is no file");

@@ -183,10 +183,11 @@ function readBackup(path: string): KumaData {
   }
   if (!Array.isArray(backup["monitorList"]))
     throw new Failure(`${path} has no monitorList: it is no backup of Uptime Kuma.`);
-  return { ...kumaLists(rows(backup["monitorList"]), rows(backup["notificationList"])), ...nothing };
+  return { ...kumaLists(rows(backup["monitorList"]), rows(backup["notificationList"])), ...emptyKuma };
 }
 
-const nothing: Omit<KumaData, "monitors" | "notifications" | "monitor_notification" | "tags"> = {
+/** What monitors and notifications alone do not have. */
+export const emptyKuma: Omit<KumaData, "monitors" | "notifications" | "monitor_notification" | "tags"> = {
   status_pages: [],
   status_page_cname: [],
   groups: [],
