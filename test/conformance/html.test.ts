@@ -18,7 +18,8 @@ const served = await make.page(sql, acme, acme.orgId);
 await make.component(sql, acme, served);
 await sql`
   insert into status_page_logos (page_id, theme, org_id, hash, media_type, width, height, bytes, created_at)
-  select ${served}, theme, ${acme.orgId}, theme, 'image/png', 240, 80, '', now() from unnest(array['light', 'dark']) theme`;
+  select ${served}, theme, ${acme.orgId}, theme, 'image/png', 240, 80, '', now()
+  from unnest(array['light', 'dark']) theme`;
 for (const thing of ["heartbeat", "channel", "window", "snooze", "apiToken", "invitation"] as const)
   await make[thing](sql, acme, acme.orgId);
 const incident = await make.incident(sql, acme, "");

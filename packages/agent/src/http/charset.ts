@@ -3,8 +3,8 @@ import { createRequire } from "node:module";
 import type * as library from "@exodus/bytes/encoding.js";
 
 /*
- * Text of bodies as browsers read it (Encoding Standard). Not Node's TextDecoder: Node 20 differs for windows-1252, -874,
- * -1253 and -1255, KOI8-U, ISO-8859-16, GBK, Big5 and EUC-KR.
+ * Text of bodies as browsers read it (Encoding Standard). Not Node's TextDecoder: Node 20 differs for windows-1252,
+ * -874, -1253 and -1255, KOI8-U, ISO-8859-16, GBK, Big5 and EUC-KR.
  */
 
 /** Bytes in which a document names its charset (HTML Standard, "prescan a byte stream"). */

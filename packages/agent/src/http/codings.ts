@@ -38,8 +38,8 @@ export interface Decoded {
 }
 
 /**
- * Undoes the codings, the last one first. `max` bytes at most are returned. `partial`: the end of the body was not read,
- * so data that end early are no damage. Throws {@link CodingError}.
+ * Undoes the codings, the last one first. `max` bytes at most are returned. `partial`: the end of the body was not
+ * read, so data that end early are no damage. Throws {@link CodingError}.
  */
 export async function decoded(
   body: Buffer,

@@ -4,7 +4,7 @@ import { snapshotLimits } from "@statusmesh/shared/failure-snapshot";
 export const maxBodyBytes = 1024 * 1024;
 const none = Buffer.alloc(0);
 
-/** Counts the bytes of a body and searches the first `max` ones. Keeps the first KiB, or with `keepsAll` all of them. */
+/** Counts the bytes of a body and searches the first `max` ones. Keeps the first KiB, with `keepsAll` all of them. */
 export class BodyReader {
   size = 0;
   /** True when the body was longer than the limit. */

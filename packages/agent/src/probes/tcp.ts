@@ -138,7 +138,8 @@ const isReply = (heard: Buffer): boolean => /^(?:\d{3}[- ]|\* |\+OK|-ERR)/.test(
 function isWhole(heard: Buffer): boolean {
   if (!isReply(heard)) return true;
   const text = heard.toString("latin1");
-  return /^\d{3}-/.test(text)
-    ? new RegExp(`^${text.slice(0, 3)}[ \\r][^\\n]*\\n`, "m").test(text)
-    : text.includes("\n");
+  if (!/^\d{3}-/.test(text)) return text.includes("\n");
+  const code = text.slice(0, 3);
+  const lines = text.split("\n").slice(0, -1);
+  return lines.some((line) => line.startsWith(`${code} `) || line.startsWith(`${code}\r`));
 }

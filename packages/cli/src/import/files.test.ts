@@ -276,7 +276,8 @@ t.test("jobs of other exporters, and files of targets that are elsewhere, do not
     "blackbox.yml": "modules: {http_2xx: {prober: http}}",
     "prometheus.yml":
       "scrape_configs:\n" +
-      "- {job_name: snmp, metrics_path: /snmp, params: {module: [if_mib]}, static_configs: [{targets: [192.0.2.1]}]}\n" +
+      "- {job_name: snmp, metrics_path: /snmp, params: {module: [if_mib]}, " +
+      "static_configs: [{targets: [192.0.2.1]}]}\n" +
       "- job_name: web\n  metrics_path: /probe\n  params: {module: [http_2xx]}\n" +
       "  file_sd_configs: [{files: [/etc/prometheus/targets/*.yml]}]\n" +
       "  static_configs: [{targets: [https://example.org]}]\n",

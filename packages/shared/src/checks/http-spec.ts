@@ -190,8 +190,9 @@ export const HttpCheck = Shape("HttpCheck", "Requests a URL and verifies the res
     default: {},
     maxProperties: 50,
     description:
-      "Sent with the request; dropped when a redirect leaves the origin, other than to https of the same host. Values read as ***, except those of " +
-      "Accept, Content-Type, User-Agent and a few other headers that never authenticate",
+      "Sent with the request; dropped when a redirect leaves the origin, other than to https of the same host. " +
+      "Values read as ***, except those of Accept, Content-Type, User-Agent and a few other headers that " +
+      "never authenticate",
     form: {
       section,
       placeholder: "Accept: application/json",

@@ -213,7 +213,8 @@ class Reader {
     const at = this.#place(offset);
     if (this.#mistakes.some(({ line }) => line === at.line)) return;
     const isVariable = this.#text.slice(Math.max(offset - 1, 0), offset + 1) === "${";
-    const line = this.#text.slice(this.#text.lastIndexOf("\n", offset - 1) + 1, offset + 2);
+    const begin = Math.max(this.#text.lastIndexOf("\n", offset - 1) + 1, offset - 200);
+    const line = this.#text.slice(begin, offset + 2);
     // A cron schedule such as */5 * * * * reads as an alias.
     const isStar = /(?:^|[:,[{-])[ \t]*\*\S*[ \t]/.test(line);
     this.#addAt(

@@ -44,8 +44,9 @@ milliseconds, ids are UUIDv7. The length of a text is its number of Unicode code
 **Lists** answer \`{items, total, limit, offset}\`. A limit above the maximum is silently capped.
 
 **Errors** have one shape, \`Error\`; \`code\` is stable. An existing path answers another method with 405
-\`METHOD_NOT_ALLOWED\` and the header \`Allow\`. An absent resource and a resource of another organisation are 404. \`CIRCUIT_OPEN\`
-is reserved: an open circuit breaker is the error \`circuit_open\` of a result, and refuses no request.
+\`METHOD_NOT_ALLOWED\` and the header \`Allow\`. An absent resource and a resource of another organisation are 404.
+\`CIRCUIT_OPEN\` is reserved: an open circuit breaker is the error \`circuit_open\` of a result, and refuses no
+request.
 
 **Rate limits.** Each operation names its budget. Budgets count per organisation and per user and minute; the plan sets
 them. Over the budget: 429 \`RATE_LIMITED\` with \`Retry-After\` in seconds. 503 has \`Retry-After\` too.`;
