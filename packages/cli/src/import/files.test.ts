@@ -71,6 +71,11 @@ t.test("conditions of Gatus", (t) => {
     [["has([BODY].x) == false"], { expected_json: [{ path: "$.x", op: "absent" }] }],
     [["len([BODY].x) > 0"], {}, /len\(\[BODY\]\.x\) > 0 is left out/],
     [["[BODY].n > many"], {}, /is left out/],
+    [["any(200, 429) == [STATUS]"], { expected_status: { kind: "one_of", value: [200, 429] } }],
+    [["[STATUS] != pat(5*)"], { expected_status: { kind: "range", value: { min: 100, max: 499 } } }],
+    [["[BODY].n == any(1, 2)"], {}, /fits texts only/],
+    [["[BODY].n == pat(*1*)"], {}, /fits texts only/],
+    [["[BODY].n == 0b10"], {}, /in another base/],
     [["[IP] == 1.2.3.4"], {}, /is left out/],
     [["__proto__"], {}, /is left out/],
     [["[RESPONSE_TIME] < 2500ms"], { down_above_ms: 2500 }],
@@ -81,7 +86,8 @@ t.test("conditions of Gatus", (t) => {
     t.match(made.check, check, conditions.join());
     if (reason !== undefined) t.match(made.reasons.join("\n"), reason);
   }
-  t.notOk("expected_status" in (of(https, ["[STATUS] == pat(2*)"]).check as object), "200 to 299, not any status");
+  t.notOk("expected_status" in (of(https, ["[STATUS] == pat(2*)"]).check as object), "200 to 299");
+  t.notOk("expected_status" in (of(https, ["[STATUS] == pat(2*|x)"]).check as object), "unread: not any status");
   t.match(of("tcp://example.org:1", ["[CONNECTED] == false"]).reasons, [/must fail does not exist/]);
   t.equal(of("tcp://example.org:1", ["[CONNECTED] == false"]).check, undefined);
   t.match(
@@ -98,6 +104,7 @@ t.test("conditions of Gatus", (t) => {
     /not run.*\[BODY\].* left out/s,
   );
   t.match(of("grpc://a.example.org:1", ["[BODY] == pat(*ok*)"]).reasons.join(), /\[BODY\].* left out/);
+  t.strictSame(of(https, ["[BODY].n == pat(ab*)", "[BODY].m == any(a, b)"]).reasons, []);
   const hours = { name: "x", url: https, conditions: ["[CERTIFICATE_EXPIRATION] > 36h"] };
   t.match(objectsOf(importGatus({ endpoints: [hours] }, "gatus"), "monitors")["x-certificate"], {
     check: { critical_days: 2 },

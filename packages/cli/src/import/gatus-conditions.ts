@@ -84,16 +84,16 @@ export class Expected {
   }
 
   #read(condition: string): boolean {
-    const [, left = "", op = "", right = ""] = /^(.*?) (==|!=|<=|>=|>|<) (.*)$/s.exec(condition.trim()) ?? [];
-    // 36 h are two days: a warning comes early, never late.
-    const days = Math.ceil(duration(right, NaN) / dayMs);
+    const { left, op, right } = sidesOf(condition);
+    // 36 h are two days: a warning comes early, never late. A number is ms.
+    const days = Math.ceil(duration(right, /^\d{1,15}$/.test(right) ? Number(right) : NaN) / dayMs);
     if (left === "[CERTIFICATE_EXPIRATION]" || left === "[DOMAIN_EXPIRATION]") {
       if (!/^>=?$/.test(op) || Number.isNaN(days)) return false;
       if (left === "[DOMAIN_EXPIRATION]") this.domainDays = Math.max(this.domainDays ?? 0, days);
       else this.certificateDays = Math.max(this.certificateDays ?? 0, days);
       return true;
     }
-    const isRead = this.#readOther(left, op, right.trim());
+    const isRead = this.#readOther(left, op, right);
     if (isRead) this.#others++;
     return isRead;
   }
@@ -130,6 +130,13 @@ export class Expected {
   }
 
   #readStatus(op: string, right: string): boolean {
+    const glob = globIn(right);
+    if (glob !== undefined) {
+      if (!/^[!=]=$/.test(op) || !/^[\d*?]{1,8}$/.test(glob)) return false;
+      const pattern = new RegExp(globPattern(glob.replaceAll(/\*+/g, "*")).replace("(?s)", ""));
+      this.#codes = (this.#codes ?? allCodes).filter((code) => pattern.test(String(code)) === (op === "=="));
+      return true;
+    }
     const listed = (listIn(right) ?? [right]).map(Number);
     if (listed.some((code) => !Number.isInteger(code)) || (listed.length > 1 && op !== "==" && op !== "!="))
       return false;
@@ -168,12 +175,18 @@ export class Expected {
     if (glob !== undefined || listed !== undefined) {
       const pattern = glob === undefined ? anyOf(listed!) : globPattern(glob);
       if (op !== "==" || pattern.length > 500) return false;
+      // Gatus compares the text of any JSON value.
+      if (glob === undefined ? listed!.some(isOtherJson) : !/^[a-z]/i.test(glob))
+        this.#item.note("its pattern or list fits texts only: change it where the JSON has a number or a list");
       this.#json.push({ path: jsonPath(path), op: "matches", value: pattern });
       return true;
     }
     if (right.length > 1000 || right.startsWith("[")) return false;
-    const scalar: unknown = /^(?:-?\d{1,15}(?:\.\d{1,15})?|true|false|null)$/.test(right) ? JSON.parse(right) : right;
+    const scalar: unknown = isOtherJson(right) ? JSON.parse(right) : right;
     if (!/^[!=]=$/.test(op) && typeof scalar !== "number") return false;
+    // Gatus compares numbers of JSON and texts, in four bases.
+    if (/^[+-]?0[xob]/i.test(right))
+      this.#item.note("its numbers in another base are compared as texts: change the condition where they differ");
     if (typeof scalar !== "string" && /^[!=]=$/.test(op))
       this.#item.note(
         "a number or boolean of its conditions is none in quotation marks: change it where the JSON has text",
@@ -182,6 +195,16 @@ export class Expected {
     this.#json.push({ path: jsonPath(path), op: jsonOperators.get(op)!, value: scalar });
     return true;
   }
+}
+
+/** A JSON value that is no text. */
+const isOtherJson = (text: string): boolean => /^(?:-?\d{1,15}(?:\.\d{1,15})?|true|false|null)$/.test(text);
+
+/** The sides of a condition; the placeholder is on the left. */
+function sidesOf(condition: string): { left: string; op: string; right: string } {
+  const [, left = "", op = "", right = ""] = /^(.*?) (==|!=|<=|>=|>|<) (.*)$/s.exec(condition.trim()) ?? [];
+  const isTurned = /^[!=]=$/.test(op) && !left.includes("[") && /^\[[A-Z_]+\]/.test(right.trim());
+  return isTurned ? { left: right.trim(), op, right: left } : { left, op, right: right.trim() };
 }
 
 /** The glob of `pat(*.example.org)`; undefined for another text. */
