@@ -256,7 +256,7 @@ export class Draft {
               items: history,
               ...(subscribers.length === 0 ? {} : { subscribers }),
             },
-      report: reportOf(this.#source, this.#items),
+      report: reportOf(this.#source, this.#project, this.#items),
     };
   }
 

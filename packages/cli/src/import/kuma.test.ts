@@ -76,6 +76,7 @@ t.test("a database of a real Uptime Kuma 2.5, with its log: everything is carrie
     days: [{ date: "2026-11-23", up: 4 }],
   });
   const markdown = reportMarkdown(made.report);
+  t.match(markdown, /^The project is kuma\. Import a second .* --project kuma-2$/m);
   t.ok(markdown.indexOf("Old Teams") < markdown.indexOf("Container"), "what is silent comes first");
   t.end();
 });

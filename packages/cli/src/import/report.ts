@@ -56,18 +56,20 @@ interface Group {
 /** What became of everything. An item with several reasons is in several groups and counts once. */
 export interface Report {
   readonly source: string;
+  readonly project: string;
   readonly counts: Readonly<Record<"carried_over" | "carried_over_differently" | "not_carried_over", number>>;
   readonly not_carried_over: readonly Group[];
   readonly carried_over_differently: readonly Group[];
   readonly carried_over: readonly Listed[];
 }
 
-export function reportOf(source: string, items: readonly Item[]): Report {
+export function reportOf(source: string, project: string, items: readonly Item[]): Report {
   const refused = items.filter((item) => item.isRefused);
   const different = items.filter((item) => !item.isRefused && item.notes.length > 0);
   const same = items.filter((item) => !item.isRefused && item.notes.length === 0);
   return {
     source,
+    project,
     counts: {
       carried_over: same.length,
       carried_over_differently: different.length,
@@ -113,7 +115,7 @@ const headings: Readonly<Record<Weight, string>> = {
 /** The report as Markdown, the most important first. */
 export function reportMarkdown(report: Report): string {
   const { counts } = report;
-  const parts = [`# Import from ${report.source}\n`, `${summaryOf(report)}\n`];
+  const parts = [`# Import from ${report.source}\n`, `${summaryOf(report)}\n`, `${projectOf(report)}\n`];
   for (const section of ["not_carried_over", "carried_over_differently"] as const) {
     parts.push(`## ${titles[section]}: ${counts[section]}\n`);
     for (const weight of weights) {
@@ -138,6 +140,10 @@ export function summaryOf({ counts }: Report): string {
   const { carried_over: same, carried_over_differently: different, not_carried_over: refused } = counts;
   return `${same} carried over, ${different} carried over differently, ${refused} not carried over.`;
 }
+
+/** Two files of one project overwrite and orphan each other's objects. */
+export const projectOf = ({ source, project }: Report): string =>
+  `The project is ${project}. Import a second installation of ${source} with another one: --project ${project}-2`;
 
 const namesOf = (items: readonly Listed[]): string =>
   items.map(({ kind, name }) => `${escaped(name)}${kind === "monitor" ? "" : ` (${kind})`}`).join(", ");

@@ -5,7 +5,7 @@ import { maxFileBytes } from "@statusmesh/shared/declared/yaml";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { Failure, print, tell } from "../shell/output.ts";
 import type { Imported } from "./draft.ts";
-import { reportMarkdown, summaryOf } from "./report.ts";
+import { projectOf, reportMarkdown, summaryOf } from "./report.ts";
 
 /** Where `smctl import` writes: new files. Without `output` the configuration goes to standard output. */
 export interface Outputs {
@@ -40,7 +40,7 @@ export function writeImported({ document, env, history, report }: Imported, opti
   for (const [path, text] of files) writeNew(path, text);
   if (output === undefined) print(yaml(document));
   tell(summaryOf(report));
-  if (reportPath === undefined) for (const line of urgent(report)) tell(line);
+  if (reportPath === undefined) for (const line of [...urgent(report), projectOf(report)]) tell(line);
   if (env.size > 0 && envFile === undefined)
     tell(`smctl: set these variables, or use --env-file: ${[...env.keys()].join(", ")}`);
   if (historyPath !== undefined && history === null) tell("smctl: there is no history to write.");
