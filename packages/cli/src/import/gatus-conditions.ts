@@ -133,8 +133,7 @@ export class Expected {
     const glob = globIn(right);
     if (glob !== undefined) {
       if (!/^[!=]=$/.test(op) || !/^[\d*?]{1,8}$/.test(glob)) return false;
-      const pattern = new RegExp(globPattern(glob.replaceAll(/\*+/g, "*")).replace("(?s)", ""));
-      this.#codes = (this.#codes ?? allCodes).filter((code) => pattern.test(String(code)) === (op === "=="));
+      this.#codes = (this.#codes ?? allCodes).filter((code) => fitsGlob(glob, String(code)) === (op === "=="));
       return true;
     }
     const listed = (listIn(right) ?? [right]).map(Number);
@@ -195,6 +194,14 @@ export class Expected {
     this.#json.push({ path: jsonPath(path), op: jsonOperators.get(op)!, value: scalar });
     return true;
   }
+}
+
+/** True where a short text fits a short glob of `*` and `?`. */
+function fitsGlob(glob: string, text: string): boolean {
+  const [first, rest] = [glob[0], glob.slice(1)];
+  if (first === undefined) return text === "";
+  if (first === "*") return fitsGlob(rest, text) || (text !== "" && fitsGlob(glob, text.slice(1)));
+  return text !== "" && (first === "?" || first === text[0]) && fitsGlob(rest, text.slice(1));
 }
 
 /** A JSON value that is no text. */

@@ -168,7 +168,7 @@ function resolved(value: unknown, index: number | null): unknown {
 
 /** The first template in the texts of a value; null for none. */
 function templateIn(value: unknown): string | null {
-  if (typeof value === "string") return /\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}/s.exec(value)?.[0].slice(0, 100) ?? null;
+  if (typeof value === "string") return /\{[{%#][^}]{0,100}\}{0,2}/.exec(value)?.[0] ?? null;
   const parts = Array.isArray(value) ? list(value) : Object.values(row(value));
   for (const part of parts) {
     const found = templateIn(part);
