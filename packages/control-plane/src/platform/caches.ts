@@ -16,3 +16,19 @@ export function getOrMake<K, V>(
  * at once, which takes 25 ms for 50,000.
  */
 export const atMost = (entries: number) => ({ maxSize: entries, sizeCalculation: () => 1 });
+
+/**
+ * True once per `periodMs` for each key, at the times that it is called with. It keeps the keys of the last period in
+ * `seen`, by the time of their last true.
+ */
+export function oncePer(periodMs: number, seen = new Map<string, number>()): (key: string, now: number) => boolean {
+  return (key, now) => {
+    for (const [old, at] of seen) {
+      if (now - at < periodMs) break;
+      seen.delete(old);
+    }
+    if (seen.has(key)) return false;
+    seen.set(key, now);
+    return true;
+  };
+}

@@ -2,6 +2,7 @@ import type { PingsReply, PingsRequest } from "@statusmesh/shared/agent-protocol
 import { keyOf } from "@statusmesh/shared/pings/address";
 import { Semaphore } from "@statusmesh/shared/semaphore";
 import { dayMs, minuteMs, secondMs } from "@statusmesh/shared/time";
+import { oncePer } from "../../platform/caches.ts";
 import { type AgentCtx, inTransaction } from "../../platform/context.ts";
 import * as heartbeats from "../heartbeats/engine.ts";
 import { gapMs, type PrepareDays, type ReceivedPing, storePings } from "./heartbeats.ts";
@@ -25,14 +26,13 @@ export type TakeAgentPings = (ctx: AgentCtx, request: PingsRequest) => Promise<P
 /** Opens the intake of agents' pings of this process. */
 export function openAgentPings(prepareDays: PrepareDays): TakeAgentPings {
   const batches = new Semaphore(maxRunning, { maxWaiting: queueLimit, onFull: busy });
-  const quietUntil = new Map<string, number>();
+  const isLogDue = oncePer(quietMs);
   return async (ctx, request) => {
     requireProtocol(request.protocol);
     const reply = await batches.run("", () => take(ctx, prepareDays, request));
     const { dropped_unknown, dropped_method, dropped_time } = reply;
     const now = ctx.clock.now();
-    if (dropped_unknown + dropped_method + dropped_time > 0 && now >= (quietUntil.get(ctx.agentId) ?? 0)) {
-      quietUntil.set(ctx.agentId, now + quietMs);
+    if (dropped_unknown + dropped_method + dropped_time > 0 && isLogDue(ctx.agentId, now)) {
       ctx.log.warn(
         { agent_id: ctx.agentId, region: ctx.region, dropped_unknown, dropped_method, dropped_time },
         "pings that an agent took are dropped: no monitor has their address, or their time or method is refused",
