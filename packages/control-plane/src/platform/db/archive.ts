@@ -37,13 +37,17 @@ export async function writeArchive(entries: AsyncIterable<Entry>, to: NodeJS.Wri
 /** Reads a file of {@link writeArchive}, one entry in memory at a time. Throws one sentence when it is damaged. */
 export async function* readArchive(from: Readable): AsyncGenerator<Entry> {
   const bytes = new Bytes(from.pipe(createGunzip()), from);
-  for (;;) {
-    const head = await bytes.take(blockBytes);
-    if (head.every((byte) => byte === 0)) return;
-    const { name, size } = parseHeader(head);
-    const content = await bytes.take(size);
-    await bytes.take((blockBytes - (size % blockBytes)) % blockBytes);
-    yield { name, content };
+  try {
+    for (;;) {
+      const head = await bytes.take(blockBytes);
+      if (head.every((byte) => byte === 0)) return;
+      const { name, size } = parseHeader(head);
+      const content = await bytes.take(size);
+      await bytes.take((blockBytes - (size % blockBytes)) % blockBytes);
+      yield { name, content };
+    }
+  } finally {
+    from.destroy();
   }
 }
 
@@ -74,14 +78,21 @@ function header(name: string, size: number, at: Date): Buffer {
   return block;
 }
 
+/** Digits of a number in octal, as {@link header} writes it. Other tars also have signs and binary numbers. */
+const octalDigits = /^[0-7]+[ \0]*$/;
+
+/** A header of {@link writeArchive}: a plain file. Links, folders and extended headers (PAX, GNU) are refused. */
 function parseHeader(block: Buffer): { name: string; size: number } {
-  const text = (from: number, to: number) => block.toString("latin1", from, to).replace(/\0.*$/s, "");
+  const field = (from: number, to: number) => block.toString("latin1", from, to);
+  const octal = (from: number, to: number) =>
+    octalDigits.test(field(from, to)) ? Number.parseInt(field(from, to), 8) : Number.NaN;
   const unsummed = Buffer.from(block);
   unsummed.fill(" ", 148, 156);
-  const size = Number.parseInt(text(124, 136), 8);
-  if (Number.parseInt(text(148, 156), 8) !== sumOf(unsummed) || !(size >= 0 && size <= maxEntryBytes))
+  const size = octal(124, 136);
+  const isPlainFile = field(156, 157) === "0" && field(257, 262) === "ustar" && block[345] === 0;
+  if (octal(148, 156) !== sumOf(unsummed) || !isPlainFile || !(size <= maxEntryBytes))
     throw new Error(`${notABackup}, or it is damaged.`);
-  return { name: text(0, 100), size };
+  return { name: field(0, 100).replace(/\0.*$/s, ""), size };
 }
 
 const sumOf = (block: Buffer): number => block.reduce((sum, byte) => sum + byte, 0);

@@ -1,5 +1,7 @@
 import type { Writable } from "node:stream";
 import type { Sql } from "postgres";
+import Type, { type TSchema } from "typebox";
+import { Value } from "typebox/value";
 import { StartupError } from "../../config/startup-error.ts";
 import { digest, type Entry } from "./archive.ts";
 import { backupFormat, type Manifest, manifestName, newlines, partName, type Summary, summaryName } from "./backup.ts";
@@ -50,20 +52,43 @@ export async function restoreEntries(
 }
 
 function parseManifest(entry: Entry | null): Manifest {
-  let manifest: Partial<Manifest> | null = null;
-  try {
-    if (entry?.name === manifestName) manifest = JSON.parse(entry.content.toString("utf8")) as Partial<Manifest>;
-  } catch {
-    // Not JSON: no backup.
-  }
+  const manifest = entry?.name === manifestName ? (parseJson(entry) as Partial<Manifest> | null) : null;
   if (typeof manifest?.format !== "number") throw new StartupError("This is no backup of StatusMesh.");
   if (manifest.format !== backupFormat)
     throw new StartupError(
       `The backup was written by StatusMesh ${manifest.version} in a format that this version does not support. ` +
         "Restore it with that version.",
     );
-  return manifest as Manifest;
+  if (!Value.Check(manifestShape, manifest))
+    throw new StartupError(`The backup is damaged: ${manifestName} is invalid.`);
+  return manifest;
 }
+
+/** The value of a JSON entry; null where it is no JSON. */
+function parseJson({ content }: Entry): unknown {
+  try {
+    return JSON.parse(content.toString("utf8"));
+  } catch {
+    return null;
+  }
+}
+
+const listOf = <T extends Record<string, TSchema>>(fields: T) => Type.Array(Type.Object(fields));
+const manifestShape = Type.Object({
+  format: Type.Literal(backupFormat),
+  version: Type.String(),
+  created_at: Type.String(),
+  migrations: listOf({ name: Type.String(), sha256: Type.String() }),
+  tables: listOf({ name: Type.String(), columns: Type.Array(Type.String()) }),
+  // Each day is a partition: ten years have 3,653.
+  result_days: Type.Array(Type.String({ pattern: "^2\\d{3}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\\d|3[01])$" }), {
+    maxItems: 10_000,
+  }),
+});
+const summaryShape = Type.Object({
+  tables: listOf({ name: Type.String(), rows: Type.Number(), sha256: Type.String() }),
+  sequences: listOf({ name: Type.String(), last: Type.Union([Type.String(), Type.Null()]) }),
+});
 
 /** Runs the migrations that the backup names. */
 async function prepareSchema(pool: Sql, { migrations, version }: Manifest, folder: string): Promise<void> {
@@ -123,7 +148,9 @@ async function load(
   }
   if (next.done === true || next.value.name !== summaryName)
     throw new StartupError("The backup is damaged: it has parts that its manifest does not name. Nothing was changed.");
-  const summary = JSON.parse(next.value.content.toString("utf8")) as Summary;
+  const summary = parseJson(next.value);
+  if (!Value.Check(summaryShape, summary))
+    throw new StartupError(`The backup is damaged: ${summaryName} is invalid. Nothing was changed.`);
   for (const [index, { name, rows, sha256 }] of loaded.entries()) {
     const said = summary.tables[index];
     if (said?.name !== name || said.rows !== rows || said.sha256 !== sha256)
