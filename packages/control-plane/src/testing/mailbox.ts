@@ -6,6 +6,8 @@ export interface ReceivedMail {
   to: string[];
   /** The message with its transfer encoding taken off. */
   text: string;
+  /** The message as it arrived. */
+  raw: Buffer;
   /** SMTP user of the sender; null without authentication. */
   user: string | null;
 }
@@ -39,7 +41,8 @@ export async function startMailbox(
       stream.on("end", () => {
         if (mailbox.refusal !== null) return done(Object.assign(new Error(mailbox.refusal), { responseCode: 550 }));
         const { mailFrom, rcptTo } = session.envelope;
-        const text = Buffer.concat(chunks)
+        const raw = Buffer.concat(chunks);
+        const text = raw
           .toString()
           .replaceAll(/=\r?\n/g, "")
           .replaceAll("=3D", "=");
@@ -47,6 +50,7 @@ export async function startMailbox(
           from: mailFrom === false ? "" : (mailFrom?.address ?? ""),
           to: rcptTo.map(({ address }) => address),
           text,
+          raw,
           user: typeof session.user === "string" ? session.user : null,
         });
         done();

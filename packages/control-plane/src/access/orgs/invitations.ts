@@ -16,7 +16,7 @@ import { type Ctx, inTransaction, requireEveryScope, requireScope, type System }
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { type Cap, countEvent } from "../../platform/db/counters.ts";
 import { sendMail } from "../../platform/email/mail.ts";
-import { nameInSubject } from "../../platform/email/layout.ts";
+import { nameWithoutUrl } from "../../platform/email/layout.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
@@ -66,11 +66,12 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
     return { row: made, org: await selectOrg(tx.sql, orgId) };
   });
   const url = `${ctx.config.server.public_url}/invitations/${code}`;
+  const name = nameWithoutUrl(org.name, "an organisation");
   const mail = await sendMail(ctx, {
     to: row.email,
-    subject: `${row.invited_by} invites you to ${nameInSubject(org.name, "an organisation")} on StatusMesh`,
+    subject: `${row.invited_by} invites you to ${name} on StatusMesh`,
     text:
-      `${row.invited_by} invites you to ${org.name}, which monitors its services with StatusMesh.\n\nTo ` +
+      `${row.invited_by} invites you to ${name}, which monitors its services with StatusMesh.\n\nTo ` +
       `accept, open this link within a week:\n\n${url}\n\nIf ` +
       `you did not expect this invitation, ignore this mail.\n`,
   });

@@ -6,7 +6,7 @@ import { differences, record } from "../../access/audit/service.ts";
 import { asSystem, type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { hashToken, newToken, sameSecret } from "../../platform/crypto/token.ts";
 import { type Mailed, sendMail } from "../../platform/email/mail.ts";
-import { mailHtml, mailText } from "../../platform/email/layout.ts";
+import { mailHtml, mailText, nameWithoutUrl } from "../../platform/email/layout.ts";
 import { findChannel } from "./find.ts";
 import { type ChannelConfig, kindOf } from "./kinds/index.ts";
 import { present } from "./presenting.ts";
@@ -87,11 +87,13 @@ export async function sendVerificationMail(
   system: System,
   { address, channelName, orgName, code }: VerificationMail,
 ): Promise<Mailed> {
+  const name = nameWithoutUrl(channelName, "");
+  const channel = name === "" ? "" : ` (channel “${name}”)`;
   const words = {
     tone: "plain",
     title: "Confirm this address",
     paragraphs: [
-      `${orgName} wants to send monitoring notifications to ${address} (channel “${channelName}”).`,
+      `${nameWithoutUrl(orgName, "An organisation")} wants to send monitoring notifications to ${address}${channel}.`,
       "Nothing is sent until you confirm. The link works once, for 24 hours.",
     ],
     link: { label: "Confirm address", url: `${system.config.server.public_url}/confirm/${code}` },

@@ -121,19 +121,31 @@ export function mailText({ title, paragraphs = [], facts = [], link, action = nu
 const address = /:\/\/|\bwww\.|[\p{L}\p{N}-]\.\p{L}{2,}/iu;
 
 /**
- * The name of an organisation or page for the subject of a mail, or `otherwise` where the name carries a URL: strangers
- * choose names, and the recipient may never have heard of them.
+ * The name of an organisation or page for the subject of a mail, and for all of a mail that the recipient did not
+ * request; `otherwise` where the name carries a URL: anyone can choose a name, and mail readers make it a link.
  */
-export const nameInSubject = (name: string, otherwise: string): string => (address.test(name) ? otherwise : name);
+export const nameWithoutUrl = (name: string, otherwise: string): string => (address.test(name) ? otherwise : name);
 
 /** Characters of a subject: mail readers cut longer ones, and RFC 5322 section 2.1.1 limits lines. */
 const maxLength = 150;
 
-/** A subject of one line: a line break would begin another header. */
+/**
+ * A subject of one line: a line break would begin another header, and a direction would turn what is beside it. Readers
+ * decode `=?utf-8?B?…?=` also where a customer wrote it (RFC 2047).
+ */
 export function subjectLine(title: string): string {
-  const points = [...title.replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ").trim()];
+  const points = [
+    ...title
+      .replaceAll(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]+/gu, " ")
+      .replaceAll("=?", "= ?")
+      .trim(),
+  ];
   return points.length <= maxLength ? points.join("") : `${points.slice(0, maxLength - 1).join("")}…`;
 }
+
+/** A body without control characters but line breaks and tabs, and without controls of direction (UAX #9). */
+export const bodyText = (text: string): string =>
+  text.replaceAll(/\r\n?/g, "\n").replaceAll(/[^\P{Cc}\n\t]|[\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/gu, " ");
 
 /** A notification in words. All texts are plain and of one line. */
 export interface Alert {

@@ -1,10 +1,12 @@
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../context.ts";
+import { bodyText, subjectLine } from "./layout.ts";
 
 export interface Mail {
   /** One address. */
   to: string;
+  /** Subject, text and HTML lose control characters before they are sent; the subject is cut to its longest length. */
   subject: string;
   text: string;
   /** HTML version; without it the mail is plain text. */
@@ -58,9 +60,9 @@ export async function deliverMail(
     await transport.sendMail({
       from,
       to: { name: "", address: to },
-      subject,
-      text,
-      ...(html === undefined ? {} : { html }),
+      subject: subjectLine(subject),
+      text: bodyText(text),
+      ...(html === undefined ? {} : { html: bodyText(html) }),
       ...(messageId === undefined ? {} : { messageId }),
       // RFC 3834 section 5: suppresses automatic replies.
       headers: { "Auto-Submitted": "auto-generated", ...headers },

@@ -1,4 +1,4 @@
-import { mailHtml, mailText, nameInSubject, subjectLine } from "../../platform/email/layout.ts";
+import { mailHtml, mailText, nameWithoutUrl } from "../../platform/email/layout.ts";
 import * as format from "../../platform/html/format.ts";
 import type { UptimeRow } from "./schema.ts";
 import { gapsOf } from "./words.ts";
@@ -42,9 +42,9 @@ export function monthlyMail({ about, rows, month, timezone, url }: ReportedMonth
     link: { label: "Open the report", url },
     footer: "StatusMesh sends this report every month because this address is one of its recipients.",
   };
-  const inSubject = nameInSubject(name, fallback);
+  const inSubject = nameWithoutUrl(name, fallback);
   return {
-    subject: subjectLine(`Uptime in ${span}: ${inSubject}`),
+    subject: `Uptime in ${span}: ${inSubject}`,
     text: mailText(words),
     html: mailHtml(words),
   };

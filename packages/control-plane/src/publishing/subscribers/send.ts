@@ -1,7 +1,7 @@
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { System } from "../../platform/context.ts";
 import { checkWebhookUrl, isPermanentStatus, webhookSignature } from "../../alerting/channels/service.ts";
-import { mailHtml, mailText, nameInSubject, subjectLine } from "../../platform/email/layout.ts";
+import { mailHtml, mailText, nameWithoutUrl } from "../../platform/email/layout.ts";
 import { deliverMail } from "../../platform/email/mail.ts";
 import type { Outbound } from "../../platform/outbound/client.ts";
 import { mailWords, wordsOf } from "./content.ts";
@@ -25,10 +25,11 @@ const manageUrlOf = (system: System, { slug, token }: queries.DueConfirmation): 
 export async function confirmByMail(system: System, row: queries.DueConfirmation): Promise<boolean> {
   const manageUrl = manageUrlOf(system, row);
   const w = wordsOf(row.language);
+  const title = w.confirmTitle(nameWithoutUrl(row.page_name, w.aPage));
   const words = {
     tone: "plain" as const,
-    subject: w.confirmTitle(nameInSubject(row.page_name, w.aPage)),
-    title: w.confirmTitle(row.page_name),
+    subject: title,
+    title,
     paragraphs: [w.confirmText],
     link: { label: w.confirm, url: manageUrl },
     footer: w.confirmFooter,
@@ -109,7 +110,7 @@ async function mail(
 ): Promise<void> {
   await deliverMail(config.email, {
     to,
-    subject: subjectLine(subject),
+    subject,
     text: mailText(words),
     html: mailHtml(words),
     headers,
