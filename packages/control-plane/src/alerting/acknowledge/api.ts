@@ -2,7 +2,7 @@ import Type from "typebox";
 import { Text } from "../../platform/http/wire.ts";
 import { AppError } from "@statusmesh/shared/errors";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
-import { isBrowser, noContent, route, type Route, seeOther } from "../../platform/http/route.ts";
+import { hasForm, isBrowser, noContent, route, type Route, seeOther } from "../../platform/http/route.ts";
 import { acknowledgeByLink } from "./service.ts";
 
 const path = "/a/{token}";
@@ -21,6 +21,7 @@ export const acknowledgeRoutes: Route[] = [
     replies: { 204: null, 303: null },
     errors: ["ACKNOWLEDGE_LINK_INVALID", "ACKNOWLEDGE_LINK_EXPIRED"],
     async handle({ ctx, params, http }) {
+      const isForm = isBrowser(http) || hasForm(http);
       try {
         await acknowledgeByLink(ctx, params.token, {
           action: `POST ${path}`,
@@ -29,10 +30,9 @@ export const acknowledgeRoutes: Route[] = [
         });
       } catch (error) {
         // The page says the same in words.
-        if (!isBrowser(http) || !(error instanceof AppError) || !error.code.startsWith("ACKNOWLEDGE_LINK_"))
-          throw error;
+        if (!isForm || !(error instanceof AppError) || !error.code.startsWith("ACKNOWLEDGE_LINK_")) throw error;
       }
-      return isBrowser(http) ? seeOther(http.path) : noContent();
+      return isForm ? seeOther(http.path) : noContent();
     },
   }),
 ];

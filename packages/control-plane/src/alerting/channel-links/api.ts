@@ -2,6 +2,7 @@ import { visitorAddress } from "../../platform/http/per-ip.ts";
 import Type, { type TSchema } from "typebox";
 import {
   createdIn,
+  hasForm,
   isBrowser,
   noContent,
   ok,
@@ -137,7 +138,9 @@ export const mailLinkRoutes: Route[] = [
     replies: { 204: null, 303: null },
     errors: ["CHANNEL_LINK_INVALID"],
     handle: async ({ ctx, params, http }) =>
-      forBrowsers(http, async () => confirmAddress(ctx, params.code, visitorAddress(http, ctx.config))),
+      forBrowsers(http, isBrowser(http) || hasForm(http), async () =>
+        confirmAddress(ctx, params.code, visitorAddress(http, ctx.config)),
+      ),
   }),
   route("POST", "/unsubscribe/{id}/{code}", {
     auth: "public",
@@ -151,17 +154,20 @@ export const mailLinkRoutes: Route[] = [
     replies: { 204: null, 303: null },
     errors: ["CHANNEL_LINK_INVALID"],
     handle: async ({ ctx, params, http }) =>
-      forBrowsers(http, async () => unsubscribe(ctx, params.id, params.code, visitorAddress(http, ctx.config))),
+      // Mail programs send the form of RFC 8058, and follow no redirect.
+      forBrowsers(http, isBrowser(http), async () =>
+        unsubscribe(ctx, params.id, params.code, visitorAddress(http, ctx.config)),
+      ),
   }),
 ];
 
 /** Runs a change. A form gets the page again with the outcome; programs get 204. */
-async function forBrowsers(http: Context, change: () => Promise<void>): Promise<Reply> {
+async function forBrowsers(http: Context, isForm: boolean, change: () => Promise<void>): Promise<Reply> {
   try {
     await change();
   } catch (error) {
-    if (!isBrowser(http) || !(error instanceof AppError) || error.code !== "CHANNEL_LINK_INVALID") throw error;
+    if (!isForm || !(error instanceof AppError) || error.code !== "CHANNEL_LINK_INVALID") throw error;
     return seeOther(http.path);
   }
-  return isBrowser(http) ? seeOther(`${http.path}?done=1`) : noContent();
+  return isForm ? seeOther(`${http.path}?done=1`) : noContent();
 }

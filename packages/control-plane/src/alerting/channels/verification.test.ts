@@ -136,6 +136,12 @@ t.test("browsers without scripts get the page back", async (t) => {
   t.match([first.status, first.headers.get("location")], [303, `${path}?done=1`]);
   const second = await post("POST", path, undefined, html);
   t.match([second.status, second.headers.get("location")], [303, path]);
+
+  await createChannel(owner, input("Form", "form@example.org"));
+  const form = { "content-type": "application/x-www-form-urlencoded", accept: "*/*" };
+  const other = pathIn(lastTo("form@example.org"));
+  const sent = await post("POST", other, undefined, form);
+  t.match([sent.status, sent.headers.get("location")], [303, `${other}?done=1`], "a form, whatever it accepts");
 });
 
 t.test("a replaced config resets the gate, and links of the old address are dead", async (t) => {

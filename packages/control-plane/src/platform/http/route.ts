@@ -208,6 +208,9 @@ export const noContent = (): Reply => ({ status: 204 });
 export const seeOther = (location: string): Reply => ({ status: 303, headers: { Location: location } });
 /** True for a browser that has sent a form, and not for a program. */
 export const isBrowser = (http: Context): boolean => http.get("accept").includes("text/html");
+/** True for the form of a page, also of a browser that accepts anything. */
+export const hasForm = (http: Context): boolean =>
+  /^application\/x-www-form-urlencoded\b/i.test(http.get("content-type"));
 
 /**
  * Every code that a route may answer: declared codes, codes of its body and query schemas, and those of its auth and
