@@ -7,7 +7,7 @@ import { deliver } from "../deliver.ts";
 import { plivo } from "./plivo.ts";
 import { type Credential, e164, type Inbound, type InboundRequest, type SmsProvider, withPlus } from "./provider.ts";
 import { fittingLines, needsUnicode, segmentsOf, simplified } from "./segments.ts";
-import { sinch } from "./sinch.ts";
+import { defaultRegion, sinch } from "./sinch.ts";
 import { telnyx } from "./telnyx.ts";
 import { twilio } from "./twilio.ts";
 import { vonage } from "./vonage.ts";
@@ -84,7 +84,7 @@ export const SmsConfig = Shape(
     api_token: credential("Sinch; reads as ***", "0123456789abcdef0123456789abcdef", "API token", ["sinch"], secret),
     region: Type.Optional(
       Type.Enum(["us", "eu", "au", "br", "ca"], {
-        description: "Sinch: region of the account; us when left out",
+        description: `Sinch: region of the account; ${defaultRegion} when left out, and replies show it`,
         examples: ["eu"],
         form: { label: "Region", when: { field: "provider", is: ["sinch"] } } satisfies FieldForm,
       }),
@@ -149,6 +149,8 @@ const declared = channelKind({
       () => credentialsRule(config),
     );
   },
+  complete: (config): SmsConfig =>
+    config.provider === "sinch" ? { ...config, region: config.region ?? defaultRegion } : config,
   address: (config) => ({ url: providerOf(config).origin(credentialsOf(config)), pointer: null }),
   endpoints: providerNames,
   endpoint: ({ provider }) => provider,

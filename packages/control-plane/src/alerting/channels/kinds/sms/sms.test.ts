@@ -198,6 +198,9 @@ t.test("each provider gets its documented request, and its errors are recognised
 
 t.test("a change of the provider or of its region moves the secrets", async (t) => {
   const sinch = { type: "sms", provider: "sinch", to: "+4915112345678", from: "Acme" } as const;
+  t.equal(sms.complete(sinch).region, "us", "replies have the region that is used");
+  t.equal(sms.complete({ ...sinch, region: "br" }).region, "br");
+  t.notOk("region" in sms.complete({ ...sinch, provider: "twilio" }), "other providers have none");
   t.same(sms.secretsGoTo(sinch), { origin: "https://us.sms.api.sinch.com", verified: true });
   t.same(sms.secretsGoTo({ ...sinch, region: "ca" }), { origin: "https://ca.sms.api.sinch.com", verified: true });
 });
