@@ -45,6 +45,7 @@ interface Document {
   openapi: string;
   info: { version: string };
   servers: { url: string }[];
+  tags: { name: string; description?: string }[];
   paths: Record<string, Record<string, Operation>>;
   components: {
     schemas: Record<string, Json>;
@@ -153,6 +154,52 @@ t.test("a path with a parameter comes after its literal siblings", async (t) => 
         t.fail(`${earlier.method} ${earlier.path} takes what is meant for ${later.path}`);
     }
   }
+});
+
+t.test("paths of the same form share no method, and their tag says which is matched", (t) => {
+  const isEither = (part: string, other: string) => part === other || part.startsWith("{") || other.startsWith("{");
+  const paths = Object.keys(document.paths).map((path) => ({ path, parts: path.split("/") }));
+  const pairs = paths.flatMap((one, at) =>
+    paths
+      .slice(at + 1)
+      .filter(({ parts }) => parts.length === one.parts.length && parts.every((it, i) => isEither(it, one.parts[i]!)))
+      // Those that differ in one place only are a literal and its parameter: OpenAPI says which is matched.
+      .filter(({ parts }) => parts.filter((it, i) => it.startsWith("{") !== one.parts[i]!.startsWith("{")).length > 1)
+      .map((other) => [one.path, other.path] as const),
+  );
+  for (const [one, other] of pairs) {
+    const shared = Object.keys(document.paths[one]!).filter((method) => method in document.paths[other]!);
+    t.strictSame(shared, [], `${one} and ${other}`);
+  }
+  const channels = "/api/v1/notification-channels/";
+  t.strictSame(
+    [...new Set(pairs.flat())].sort(),
+    [
+      "delegate/{id}",
+      "telegram-link/{id}",
+      "whatsapp-link/{id}",
+      "{id}/apply",
+      "{id}/resend-verification",
+      "{id}/test",
+    ].map((path) => channels + path),
+  );
+  const described = document.tags.find(({ name }) => name === "Notification channels");
+  t.match(described?.description, /the literal segment is matched first/);
+  t.end();
+});
+
+t.test("replies with credentials, of the caller and of a mail to confirm are not kept", (t) => {
+  for (const name of [
+    "GET /api/v1/me",
+    "GET /api/v1/api-tokens",
+    "POST /api/v1/api-tokens",
+    "POST /api/v1/notification-channels/{id}/resend-verification",
+  ]) {
+    const { operation } = operations.find((one) => one.name === name)!;
+    const reply = Object.entries(operation.responses).find(([status]) => status.startsWith("2"))![1];
+    t.match(JSON.stringify(responseOf(reply).headers?.["Cache-Control"]), /NoStore|no-store/, name);
+  }
+  t.end();
 });
 
 t.test("no keyword of the validator is published, and every reference resolves", async (t) => {

@@ -12,7 +12,10 @@ export const tags: Record<string, string> = {
   Reports: "Uptime in a range of time, by target, tag or status page.",
   Dashboard: "Summary of the organisation.",
   Incidents: "Outages: opened and closed by the engine, acknowledged and resolved by people.",
-  "Notification channels": "Destinations of notifications about incidents.",
+  "Notification channels":
+    "Destinations of notifications about incidents. Paths of link codes such as `telegram-link/{id}` and paths of a " +
+    "channel such as `{id}/test` have the same form. No two of them share a method, the literal segment is matched " +
+    "first (OpenAPI 3.1, section 4.8.8.2), and the id of a channel is a UUID.",
   Hooks: "Requests of Telegram, Meta and Resend. Each is absent until it is configured.",
   OAuth: "Authorization server of the MCP server. Absent, like its consent page, until `mcp.oauth_enabled` is on.",
   Operator: "Regions and agents of the installation. Without `operator.admin_token` these routes answer 404.",
