@@ -10,6 +10,8 @@ import { openViews } from "../../platform/html/views.ts";
 import { agentPulls } from "../agents/service.ts";
 import { createRegion, updateRegion } from "../regions/service.ts";
 import { serve } from "../../testing/app.ts";
+import { until } from "../../testing/clock.ts";
+import { addResults, setStatus } from "../../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
 import { targetRoutes } from "./api.ts";
 import { targetBulkRoutes } from "./bulk-api.ts";
@@ -256,4 +258,23 @@ t.test("a monitor that the agents of a region cannot run says so, with what to d
   t.match(text, /No agent of its regions can run it\./);
   t.match(text, /Cannot run this check/);
   await sql`delete from agents where id = ${agent.agentId}`;
+});
+
+t.test("the page of a new monitor shows no first run beside a state from before it", async (t) => {
+  const id = await create("New");
+  const asked = await sql.begin(async (tx) => {
+    // The page has read the state when it waits for the results.
+    await tx`lock table results in access exclusive mode`;
+    const page = ask("GET", `/monitors/${id}`);
+    // On the connection that is open: the page may wait on every other one.
+    const waiting = async () =>
+      (await tx`select from pg_locks where relation = 'results'::regclass and not granted`).length > 0;
+    await until(waiting, "the page to read results");
+    await addResults({ sql: tx as never }, id, [{ at: system.clock.now() - 1000 }]);
+    await setStatus({ ...system, sql: tx as never }, id, "up");
+    return { page };
+  });
+  const { text } = await asked.page;
+  t.match(text, /<table class="plain wide stackable checks">/);
+  t.notMatch(text, "Pending first check");
 });

@@ -37,11 +37,18 @@ import { monitorsPage, shown, throttledOf } from "./list-page.ts";
 import { beatsOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
 import type { Target } from "./schema.ts";
 import { getMonitor, getTarget, type MonitorRegion, pinnedTargets, targetRegions, targetTag } from "./service.ts";
-import { policyWords, resultLines, silenceWords, where, why } from "./words.ts";
+import { isWaiting, policyWords, resultLines, silenceWords, where, why } from "./words.ts";
 import { expirationLevels } from "./expiring-schema.ts";
 import { listExpirations } from "./expiring.ts";
 
-async function monitor({ ctx, params, query }: PageCall<"tenant">) {
+/** The page of a monitor. Its state is read before its results: a first run between the two is read again. */
+async function monitor(call: PageCall<"tenant">) {
+  const read = await readMonitor(call);
+  const { row, results } = read.data;
+  return isWaiting(row) && results.items.length > 0 ? await readMonitor(call) : read;
+}
+
+async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
   const id = params["id"]!;
   const row = await getMonitor(ctx, id);
   const now = ctx.clock.now();
