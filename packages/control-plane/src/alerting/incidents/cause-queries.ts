@@ -7,7 +7,7 @@ export interface IncidentCauseRow extends SharedCauseRow {
   /** Incidents that are no more than minor. */
   minor: number;
   critical: number;
-  /** Begin of the oldest. */
+  /** Begin of the oldest that is more than minor, or of the oldest where all are minor. */
   since: Date;
   /** Causes that match, and their incidents, regardless of limit and offset. */
   causes: number;
@@ -29,7 +29,8 @@ export async function selectIncidentCauses(
     select m.kind, m.value, count(*)::int as count, max(m.total) as total,
       count(*) filter (where i.acknowledged_at is null)::int as waiting,
       count(*) filter (where i.severity = 'minor')::int as minor,
-      count(*) filter (where i.severity = 'critical')::int as critical, min(i.outage_since) as since,
+      count(*) filter (where i.severity = 'critical')::int as critical,
+      coalesce(min(i.outage_since) filter (where i.severity <> 'minor'), min(i.outage_since)) as since,
       mode() within group (order by i.error_sample) as error_sample,
       coalesce(min(i.error_sample) = max(i.error_sample), true) as same_error,
       (array_agg(t.name order by t.sort_name, t.name))[1:3] as names,

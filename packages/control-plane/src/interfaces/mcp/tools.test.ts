@@ -125,7 +125,15 @@ t.test("tools", async (t) => {
     t.match(await read("get_org_health"), {
       totals: { up: 0, down: 1, error: 1, degraded: 0, unknown: 0, paused: 0 },
       causes: [
-        { cause: "host:shop.example", monitors: 2, state: "down", error: hostile, same_error: true, names: [name] },
+        {
+          cause: "host:shop.example",
+          monitors: 2,
+          state: "down",
+          in_state: 1,
+          error: hostile,
+          same_error: true,
+          names: [name],
+        },
       ],
       causes_total: 1,
       without_cause: 0,

@@ -8,7 +8,7 @@ export interface MonitorCauseRow extends SharedCauseRow {
   down: number;
   error: number;
   degraded: number;
-  /** Begin of the oldest failure. */
+  /** Begin of the oldest failure in the worst state of the members. */
   since: Date | null;
   /** Causes that match, and their monitors, regardless of limit and offset. */
   causes: number;
@@ -48,7 +48,9 @@ export async function selectMonitorCauses(
       count(*) filter (where acknowledged_at is not null)::int as acknowledged,
       count(*) filter (where status = 'down')::int as down,
       count(*) filter (where status = 'error')::int as error,
-      count(*) filter (where status = 'degraded')::int as degraded, min(since) as since,
+      count(*) filter (where status = 'degraded')::int as degraded,
+      case when bool_or(status = 'down') then min(since) filter (where status = 'down')
+        when bool_or(status = 'error') then min(since) filter (where status = 'error') else min(since) end as since,
       mode() within group (order by error) as error_sample,
       coalesce(min(error) = max(error), true) as same_error,
       (array_agg(name order by sort_name, name))[1:3] as names,

@@ -30,6 +30,7 @@ import {
   shownStates,
   silenceWords,
   throttledWords,
+  statesInWords,
 } from "./words.ts";
 
 const pageSize = 50;
@@ -122,7 +123,9 @@ const isNarrowed = (asked: ListQuery): boolean =>
 const shownCause = (cause: MonitorCause) => ({
   ...cause,
   lead: causeTitle(cause),
-  detail: `${shareOf(cause, "monitor")} · ${namesOf(cause.names, cause.count)}`,
+  detail: [shareOf(cause, "monitor"), statesInWords(cause), namesOf(cause.names, cause.count)]
+    .filter((part) => part !== null)
+    .join(" · "),
   word: stateWords[cause.state],
 });
 

@@ -11,6 +11,7 @@ import { readBeats } from "../results/service.ts";
 import { serve } from "../../testing/app.ts";
 import { expirationRoutes } from "./api.ts";
 import { listExpirations } from "./expiring.ts";
+import { orgHealth } from "./health.ts";
 import { TargetQuery } from "./list-schema.ts";
 import { TargetCreate } from "./schema.ts";
 import { createTarget, listMonitors, listTargets, pinTarget, unpinTarget, updateTarget } from "./service.ts";
@@ -32,6 +33,8 @@ async function failing(ctx: Ctx, name: string, host: string, minutes: number, mo
   await addIncident(ctx, id, { started: noon - minutes * minute });
   return id;
 }
+
+const ago = (minutes: number): Date => new Date(noon - minutes * minute);
 
 t.test("a monitor without an enabled channel is not notified, and lists find it", async (t) => {
   const ctx = await newOrg(system);
@@ -226,6 +229,25 @@ t.test(
     t.strictSame(await listed(ctx, { cause: "host:db-1.example.org", sort: "name" }), ["db 1", "db 2"]);
   },
 );
+
+t.test("a cause has the state and the begin of its worst members", async (t) => {
+  const ctx = await newOrg(system);
+  const slow = await failing(ctx, "slow", "db-1.example.org", 60);
+  await setStatus(system, slow, "degraded");
+  await sql`update incidents set severity = 'minor' where target_id = ${slow}`;
+  const read = async () => (await listMonitors(ctx, { ...page, grouped: true })).causes;
+  const broken = await failing(ctx, "broken", "db-1.example.org", 30);
+  await setStatus(system, broken, "error");
+  t.match(await read(), [{ state: "error", states: { down: 0, error: 1, degraded: 1 }, since: ago(30) }]);
+  await failing(ctx, "down", "db-1.example.org", 10);
+  t.match(await read(), [{ count: 3, state: "down", states: { down: 1, error: 1, degraded: 1 }, since: ago(10) }]);
+  t.match((await listIncidentLines(ctx, { ...page, state: "open" })).causes, [{ state: "down", since: ago(30) }]);
+  t.match(
+    (await orgHealth(ctx, { worst: 10, most: 10 })).causes,
+    [{ count: 3, state: "down", states: { down: 1 }, since: ago(10) }],
+    "the same over MCP",
+  );
+});
 
 t.test("a tag is a cause only where most of its monitors fail; errors are grouped by their class", async (t) => {
   const ctx = await newOrg(system);

@@ -59,19 +59,27 @@ function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
   };
 }
 
+/** The states of a failing monitor, worst first. */
+export const failingStates = ["down", "error", "degraded"] as const;
+type FailingState = (typeof failingStates)[number];
+
 /** Failing monitors that share a cause, as one line of the list. */
 export interface MonitorCause extends CauseLine {
   /** True where every open incident of the members is acknowledged. */
   acknowledged: boolean;
   /** Worst state of the members. */
-  state: "down" | "error" | "degraded";
+  state: FailingState;
+  /** Members in each failing state. */
+  states: Record<FailingState, number>;
+  /** Begin of the oldest failure in the worst state. */
   since: Date | null;
 }
 
 export const presentCause = (row: MonitorCauseRow): MonitorCause => ({
   ...causeLine(row),
   acknowledged: row.waiting === 0 && row.acknowledged > 0,
-  state: row.down > 0 ? "down" : row.error > 0 ? "error" : "degraded",
+  state: failingStates.find((state) => row[state] > 0) ?? "degraded",
+  states: { down: row.down, error: row.error, degraded: row.degraded },
   since: row.since,
 });
 

@@ -112,10 +112,11 @@ export const targetTools: Tool[] = [
       const now = ctx.clock.now();
       return {
         totals: health.totals,
-        causes: health.causes.map(({ key, count, state, since, error, sameError, names, exampleId }) => ({
+        causes: health.causes.map(({ key, count, state, states, since, error, sameError, names, exampleId }) => ({
           cause: key,
           monitors: count,
           state,
+          in_state: states[state] === count ? null : states[state],
           since: isoOrNull(since),
           error: errorOf(error),
           same_error: sameError,

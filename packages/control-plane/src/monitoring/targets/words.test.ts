@@ -104,6 +104,7 @@ t.test("the sentence on top names what failing monitors share", async (t) => {
     key: `host:${value}`,
     count,
     state: "down",
+    states: { down: 0, error: 0, degraded: 0, [more.state ?? "down"]: count },
     since,
     error: "connection refused",
     sameError: true,
@@ -132,6 +133,19 @@ t.test("the sentence on top names what failing monitors share", async (t) => {
       "1 other monitor fails: Docs. 1 monitor is up, 2 are paused.",
   );
   t.match(words([cause("a", 2), cause("b", 2), cause("c", 2), cause("d", 2)], [], { down: 20 }, 9), "6 more causes.");
+  const mixed = cause("db-1", 6, { states: { down: 1, error: 2, degraded: 3 } });
+  const tagged = cause("pay", 3, {
+    cause: { kind: "tag", value: "pay" },
+    total: 4,
+    state: "error",
+    states: { down: 0, error: 2, degraded: 1 },
+  });
+  t.equal(
+    words([mixed, tagged], [], { down: 1, error: 4, degraded: 4 }),
+    "db-1: 1 monitor is down since 14:02, 2 cannot be checked, 3 are degraded: connection refused. " +
+      "Tag pay: 2 of 4 monitors cannot be checked, 1 is degraded. ",
+    "members in other states are said apart",
+  );
 });
 
 t.test("the sentence on top of the list", async (t) => {

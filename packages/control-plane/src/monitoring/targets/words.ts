@@ -4,7 +4,7 @@ import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
 import { capital, list, number, plural } from "../../platform/html/format.ts";
 import type { Explanation } from "../../alerting/incidents/schema.ts";
 import type { RegionPolicy } from "./schema.ts";
-import type { MonitorCause, MonitorList, MonitorRow } from "./service.ts";
+import { failingStates, type MonitorCause, type MonitorList, type MonitorRow } from "./monitors.ts";
 
 /** The states of a monitor in the console, worst first. */
 export const shownStates = ["down", "error", "degraded", "unknown", "up", "paused"] as const;
@@ -61,16 +61,25 @@ export interface Overview {
   others: string;
 }
 
-/** `db-1: 880 monitors are down`, `Tag payments: 44 of 67 monitors are down`. */
-const causeLead = ({
-  cause,
-  count,
-  total,
-  state,
-}: Pick<MonitorCause, "cause" | "count" | "state" | "total">): string => {
+/** `db-1: 880 monitors are down`, `Tag payments: 44 of 67 monitors are down`: the members in the worst state. */
+const causeLead = ({ cause, states, total, state }: MonitorCause): string => {
+  const count = states[state];
   const share = total === null ? plural(count, "monitor") : `${number(count)} of ${plural(total, "monitor")}`;
   return `${causeName(cause)}: ${share} ${predicate(state, count)}`;
 };
+
+/** `, 1 is degraded`: the members of a cause in its other states; nothing where all are in the worst one. */
+const causeOthers = ({ states, state }: MonitorCause): string =>
+  failingStates
+    .filter((other) => other !== state && states[other] > 0)
+    .map((other) => `, ${number(states[other])} ${predicate(other, states[other])}`)
+    .join("");
+
+/** `1 down, 1 degraded`: the members of a cause by state, where they are in several; else null. */
+export function statesInWords({ states }: MonitorCause): string | null {
+  const found = failingStates.filter((state) => states[state] > 0);
+  return found.length < 2 ? null : found.map((state) => `${number(states[state])} ${state}`).join(", ");
+}
 
 /** Input of the sentence on top: the first lines of the whole list, and the counts of all monitors. */
 export type OverviewInput = Pick<MonitorList, "items" | "causes" | "grouped" | "counts">;
@@ -135,15 +144,13 @@ const firstNames = (rows: readonly MonitorRow[], total: number): string =>
     total,
   );
 
-const failingStates = ["down", "error", "degraded"] as const;
-
 /** `db-1.example.org: 880 monitors are down since 14:02: connection refused. 2 others fail: A and B. 118 are up.` */
 function causesOverview({ items, causes, grouped, counts }: OverviewInput, tone: ShownState): Overview {
   const [first, ...next] = causes.slice(0, 3);
   const unnamed = grouped.causes - 1 - next.length;
   const rest = [
-    first!.error === null ? "." : `: ${causeError(first!)}.`,
-    ...next.map((cause) => `${causeLead(cause)}.`),
+    `${causeOthers(first!)}${first!.error === null ? "" : `: ${causeError(first!)}`}.`,
+    ...next.map((cause) => `${causeLead(cause)}${causeOthers(cause)}.`),
     ...(unnamed > 0 ? [`${plural(unnamed, "more cause")}.`] : []),
   ];
   const alone = failingStates.reduce((sum, state) => sum + counts[state], 0) - grouped.monitors;

@@ -28,9 +28,9 @@ export function causeTitle(line: { cause: Cause; error: string | null; sameError
   return kind === "tag" ? `${capital(error)} for most of tag ${value}` : `${causeName(line.cause)}: ${error}`;
 }
 
-/** `120 incidents`, `44 of 67 monitors down`: how much of a cause fails. `total` is null where it is not known. */
+/** `120 incidents`, `44 of 67 monitors failing`: how much of a cause fails. `total` is null where it is not known. */
 export const shareOf = ({ count, total }: { count: number; total: number | null }, noun: string): string =>
-  total === null ? plural(count, noun) : `${number(count)} of ${plural(total, "monitor")} down`;
+  total === null ? plural(count, noun) : `${number(count)} of ${plural(total, "monitor")} failing`;
 
 /** The error of a line, for people: `connection refused`, `mostly connection refused`; null without one. */
 export const causeError = ({ error, sameError }: { error: string | null; sameError: boolean }): string | null =>
