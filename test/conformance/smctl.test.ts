@@ -306,6 +306,27 @@ t.test("what a variable gives is shown nowhere", async (t) => {
   t.match(await seen(["apply", "--prune", "--yes", "--max-delete", "50"], {}), { code: 0 });
 });
 
+t.test("a plan does not show what a variable gave, after the files have a text in its place", async (t) => {
+  const file = (url: string) => `version: 1
+project: replaced
+monitors: {web: {name: Web, check: {type: http, url: "${url}"}, alerts: []}}
+maintenance: {past: {title: Past, starts_at: "2016-01-01T00:00:00Z", ends_at: "\${END}", monitors: []}}
+`;
+  const values = { KEY: "Zq-Value", END: "2016-01-02T03:04:00Z" };
+  write(file("https://a.example.org/${KEY}"));
+  const applied = await smctl(["apply"], values);
+  t.match(applied, { code: 0, stdout: /^! past is over: it is not created\.$/m });
+  t.notMatch(applied.stdout, "2016");
+  write(file("https://a.example.org/public"));
+  for (const form of [[], ["--json"], ["--markdown"]]) {
+    const planned = await smctl(["plan", ...form], values);
+    t.match(planned, { code: 2, stdout: "https://a.example.org/public" }, "what the file says is shown");
+    t.notMatch(planned.stdout, /zq-value/i);
+  }
+  write("version: 1\nproject: replaced\n");
+  t.match(await smctl(["apply", "--prune", "--yes"]), { code: 0 });
+});
+
 t.test("variables and files that are not for the files of a project", async (t) => {
   mkdirSync(join(folder, "conf"));
   mkdirSync(join(folder, "shared"));

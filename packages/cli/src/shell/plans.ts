@@ -49,7 +49,28 @@ const sectionOf: Readonly<Record<string, Section>> = {
   maintenance: "maintenance",
 };
 
-/** The plan with `changed` for old and new values of fields that have variables in the files. */
+/** Shorter values of variables are words that stored values have by chance. */
+const minValueLength = 6;
+
+/**
+ * A check whether a stored value has that of a variable of this environment: files that are to be applied may have a
+ * text where those before had the variable.
+ */
+function environmentCheck(): (stored: unknown) => boolean {
+  const quoted = (value: unknown): string => JSON.stringify(value).toLowerCase();
+  const values = Object.values(process.env).flatMap((value) =>
+    value !== undefined && value.length >= minValueLength ? [quoted(value).slice(1, -1)] : [],
+  );
+  return (stored) => {
+    const text = quoted(stored);
+    return values.some((value) => text.includes(value));
+  };
+}
+
+/**
+ * The plan with `changed` for old and new values of fields that have variables in the files, and for old values that
+ * have the value of a variable.
+ */
 export function withoutVariables(plan: Plan, { fields }: Pick<ReadProject, "fields">): Plan {
   const hidden = (pointer: string, value: unknown): unknown => {
     if (isObject(value))
@@ -58,11 +79,12 @@ export function withoutVariables(plan: Plan, { fields }: Pick<ReadProject, "fiel
       );
     return value === null || fields.namesAt(pointer).length === 0 ? value : "changed";
   };
+  const isInEnvironment = environmentCheck();
   const changes = plan.changes.map((change) => {
     const base = `/${sectionOf[change.kind]}/${pointerSegment(change.key)}`;
     const shown = change.fields.map(({ path, old, new: value }) => ({
       path,
-      old: hidden(base + path, old),
+      old: old !== null && isInEnvironment(old) ? "changed" : hidden(base + path, old),
       new: hidden(base + path, value),
     }));
     return { ...change, fields: shown };

@@ -36,7 +36,7 @@ export function judgeWindow(
       ...nothing,
       warning:
         stored === null
-          ? `${declared.key} ended at ${iso(row.over_at)}: it is not created.`
+          ? `${declared.key} is over: it is not created.`
           : `${declared.key} is in the past: it is not changed.`,
     };
   const fresh = shownRow(row, judging);
