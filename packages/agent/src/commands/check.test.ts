@@ -168,6 +168,8 @@ t.test("secrets are read from files and the environment, and never printed", asy
       {},
       { authorization: `Basic ${Buffer.from("me:hush:3").toString("base64")}` },
     ],
+    // A server that sends no challenge is not told who asks.
+    ["digest", ["--auth-scheme", "digest", "--basic-auth-file", file("digest", "me:hush\n")], {}, {}],
     [
       "headers beside others",
       ["--header", "accept-language: de", "--header-file", file("headers", "x-api-key: hush-4\n\ncookie: hush-5\n")],

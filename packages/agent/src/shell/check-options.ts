@@ -109,7 +109,8 @@ export function specFrom(
     secrets[field] =
       node.type === "object" && open[field] !== undefined ? { ...open[field], ...(read as object) } : read;
   }
-  refuseSecrets(kind, checked(kind, open), fieldsOf(kind));
+  // By the schema only: a rule may ask for what a secret is needed for.
+  refuseSecrets(kind, validated(kind, open), fieldsOf(kind));
   return checked(kind, { ...open, ...secrets });
 }
 
@@ -173,10 +174,17 @@ export function specFromFile(file: string): ProbedSpec {
 }
 
 function checked(kind: CheckKind, value: unknown): ProbedSpec {
+  const spec = validated(kind, value);
+  inUsage(() => kind.rules(spec));
+  return spec;
+}
+
+const validated = (kind: CheckKind, value: unknown): ProbedSpec =>
+  inUsage(() => validate(kind.schema, value) as ProbedSpec);
+
+function inUsage<T>(step: () => T): T {
   try {
-    const spec = validate(kind.schema, value) as ProbedSpec;
-    kind.rules(spec);
-    return spec;
+    return step();
   } catch (error) {
     if (error instanceof AppError) throw new CheckUsage(error.message);
     throw error;
