@@ -19,9 +19,9 @@ const utf8Labels: ReadonlySet<string> = new Set(["utf-8", "utf8", "unicode-1-1-u
 
 /** The label in a Content-Type, in lower case; null without one. */
 export function charsetLabel(contentType: string): string | null {
-  const [, quoted, plain = ""] = /;\s*charset\s*=\s*(?:"([^"]*)"|([^;\s]*))/i.exec(contentType) ?? [];
-  const label = (quoted ?? plain).trim().toLowerCase();
-  return label === "" ? null : label;
+  // Also 'utf-8', "utf-8 and utf-8, text/html: of servers that quote wrongly or send the field twice.
+  const [, label = ""] = /;\s*charset\s*=\s*["']?\s*([^"',;\s]*)/i.exec(contentType) ?? [];
+  return label === "" ? null : label.toLowerCase();
 }
 
 export const isUtf8Label = (label: string | null): boolean => label !== null && utf8Labels.has(label);

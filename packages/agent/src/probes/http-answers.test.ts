@@ -55,6 +55,7 @@ t.test("charsets: what is there is found, and what is there is not absent", asyn
     ["text/html; charset=windows-1250", "8a9a", "Šš"],
     ["text/html; charset=utf-16", "450072007200", "Err"],
     ["text/html", "feff00450072", "Er"],
+    ["text/html; charset=utf-8", "fffe45007200", "Er"],
     ["text/html; charset=iso-8859-1", "3132a080", "12\u00a0€"],
     ["text/html; charset=windows-1252", "69749273", "it’s"],
     ["text/html; charset=iso8859-1", "e9", "é"],

@@ -35,6 +35,11 @@ export class BodyReader {
     return this.#kept?.subarray(0, this.size) ?? none;
   }
 
+  /** True where {@link whole} is the body. */
+  get isKept(): boolean {
+    return this.#kept !== null;
+  }
+
   /** True when the text was in what was read, or none is searched. */
   get found(): boolean {
     return this.#found;
@@ -44,6 +49,8 @@ export class BodyReader {
     const part = chunk.subarray(0, this.#max - this.size);
     if (this.#start.length === 0) this.#start = part;
     else if (this.#start.length < snapshotLimits.body) this.#start = Buffer.concat([this.#start, part]);
+    // The first byte of a UTF-16 mark, which UTF-8 does not have: such a body is decoded before it is searched.
+    if (this.size === 0 && this.#needle !== null && part[0]! >= 0xfe) this.#kept ??= none;
     if (this.#kept !== null) this.#keep(this.#kept, part);
     this.size += part.length;
     this.cut ||= part.length < chunk.length;

@@ -268,7 +268,7 @@ function receiveBody(
   /** What the body that has arrived lacks; `partial` where it goes on. */
   const judged = async (partial: boolean, signal = context.signal): Promise<Unmet | Verdict | null> => {
     if (judge === null) return null;
-    if (text !== null) return reader.found ? null : missingText(text, reader);
+    if (text !== null && !reader.isKept) return reader.found ? null : missingText(text, reader);
     return await judgeBody(spec, response, reader, { ...judging, judge, codings, partial, ...context, signal });
   };
   let isOver = false;
