@@ -75,7 +75,7 @@ export function digestAnswer(
   const response = qops === null ? hash(`${a1}:${nonce}:${a2}`) : hash(`${a1}:${nonce}:${nc}:${cnonce}:auth:${a2}`);
   const isHashed = params.get("userhash")?.toLowerCase() === "true";
   const fields = [
-    usernameField(isHashed ? hash(`${user}:${realm}`) : user),
+    usernameField(isHashed ? hash(`${user}:${realm}`) : user, params.has("charset")),
     `realm=${quoted(realm)}`,
     `nonce=${quoted(nonce)}`,
     `uri=${quoted(uri)}`,
@@ -87,14 +87,19 @@ export function digestAnswer(
     ...(isHashed ? ["userhash=true"] : []),
   ];
   const isStale = params.get("stale")?.toLowerCase() === "true";
-  return { authorization: `Digest ${fields.join(", ")}`, nonce, isStale };
+  // As UTF-8: the request is written as latin1.
+  const authorization = Buffer.from(`Digest ${fields.join(", ")}`, "utf8").toString("latin1");
+  return { authorization, nonce, isStale };
 }
 
 const quoted = (text: string): string => `"${text.replaceAll(/["\\]/g, "\\$&")}"`;
 
-/** RFC 7616 section 3.4: `username*` in the form of RFC 5987 for a name that a quoted string cannot carry. */
-function usernameField(user: string): string {
-  if (/^[\x20-\x7e]*$/.test(user)) return `username=${quoted(user)}`;
+/**
+ * RFC 7616 section 3.4: `username*` in the form of RFC 5987 for a name beyond ASCII. Only for servers that announce a
+ * charset: Apache does not, and knows `username` only.
+ */
+function usernameField(user: string, hasCharset: boolean): string {
+  if (!hasCharset || /^[\x20-\x7e]*$/.test(user)) return `username=${quoted(user)}`;
   const encoded = encodeURIComponent(user).replaceAll(
     /['()*]/g,
     (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`,

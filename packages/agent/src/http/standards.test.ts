@@ -55,6 +55,9 @@ t.test("what decides about the encoding of a body", async (t) => {
     ["\x80 it\x92s", "text/html; charset=iso-8859-1", "€ it’s"],
     ["\x80", 'text/html;a=b; Charset = "ASCII" ;c', "€"],
     ["\xe9", "text/html; charset=", "é"],
+    ["\xe9", "text/html; charset='koi8-r'", "И"],
+    ["\xe9", 'text/html; charset="koi8-r', "И"],
+    ["\xe9", "text/html; charset=koi8-r, text/html; charset=koi8-r", "И"],
     ["\xc3\xa9", "text/html", "é"],
     ["\xe9\x80", "text/html", "é€"],
     ['<meta charset="koi8-r">\xc1', "text/html", '<meta charset="koi8-r">а'],
@@ -181,7 +184,11 @@ t.test("digest: the examples of RFC 7616, RFC 2617 and RFC 2069", async (t) => {
   );
   const hashed = both[0]!.replace("qop=", "charset=UTF-8, userhash=true, qop=");
   t.match(answer([hashed], { ...mufasa, user: "Jäsøn Doe" }), /username="[0-9a-f]{64}".*userhash=true/);
-  t.match(answer([both[0]!], { ...mufasa, user: "Jäsøn Doe" }), /username\*=UTF-8''J%C3%A4s%C3%B8n%20Doe/);
+  const named = both[0]!.replace("qop=", "charset=UTF-8, qop=");
+  t.match(answer([named], { ...mufasa, user: "Jäsøn Doe" }), /username\*=UTF-8''J%C3%A4s%C3%B8n%20Doe/);
+  const plain = both[0]!.replace("http-auth", "Łódź");
+  const sent = Buffer.from(answer([plain], { ...mufasa, user: "Jäsøn Doe" }), "latin1").toString();
+  t.match(sent, /username="Jäsøn Doe", realm="Łódź@/, "UTF-8 as Apache reads it");
   for (const [value, words] of [
     ["Basic realm=x", "the server asks for basic, not for digest"],
     ['Digest nonce="a", algorithm=SHA-512-256', "the server asks for digest SHA-512-256, not for digest"],
