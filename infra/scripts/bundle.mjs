@@ -16,7 +16,7 @@ const requireBanner = {
 };
 
 /** Native code, and tools that find files of their own beside them. */
-const external = ["sharp", "tap", "@tapjs/*", "playwright-core", "axe-core", "esbuild"];
+const external = ["sharp", "tap", "@tapjs/*", "playwright-core", "axe-core", "esbuild", "openapi-typescript"];
 
 /** Names in our own files that depend on the place of the compiled file: views, assets, migrations. */
 const ownPlaces = (out) => ({

@@ -1,5 +1,6 @@
 import { createSocket } from "node:dgram";
 import { createServer, type Server } from "node:net";
+import { join } from "node:path";
 import t from "tap";
 import { probedTypes, type ProbedType, type SpecOf } from "@statusmesh/shared/checks";
 import { createLookup } from "@statusmesh/shared/net/resolve";
@@ -225,7 +226,7 @@ if (process.env[isInside] !== undefined) await tests();
 else if (await requires(t, "namespace")) {
   const addresses = [publicAddress, publicAddress6, privateAddress].map((one) => `ip address add ${one} dev lo`);
   const script = ["ip link set lo up", ...addresses, 'exec "$0" "$1"'].join("; ");
-  const args = ["--net", "sh", "-ec", script, process.execPath, import.meta.filename];
+  const args = ["--net", "sh", "-ec", script, process.execPath, join(import.meta.dirname, "rebinding.test.js")];
   await t.spawn(
     "unshare",
     args,

@@ -231,7 +231,7 @@ export const HttpCheck = Shape("HttpCheck", "Requests a URL and verifies the res
     examples: ["basic"],
     form: {
       section,
-      label: "User and password are sent",
+      label: "Authentication scheme",
       options: { basic: "With each request (Basic)", digest: "As an answer to the server (Digest)" },
     },
   }),
