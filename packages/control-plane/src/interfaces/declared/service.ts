@@ -121,10 +121,11 @@ const maxChanges = 32 * 1_048_576;
 
 /** The plan with as many of its first changes as a reply has; the summary counts all. */
 async function replyOf({ isGone }: Ctx, { summary, changes, warnings }: ConfigPlan): Promise<ApplyReply> {
-  let bytes = 0;
+  // The brackets, and a comma a change.
+  let bytes = 1;
   const sizes = await mapInTurns(
     changes,
-    (change) => (bytes > maxChanges ? 0 : (bytes += Buffer.byteLength(JSON.stringify(change)))),
+    (change) => (bytes > maxChanges ? 0 : (bytes += 1 + Buffer.byteLength(JSON.stringify(change)))),
     isGone,
   );
   const cut = sizes.findIndex((sum) => sum > maxChanges);
