@@ -226,7 +226,12 @@ t.test("old servers are reached: TLS 1.0, a weak key", async (t) => {
  * Stands between client and server up to TLS 1.2, and may change what the server says first. Whatever the client
  * answers to it, it hears the alert `handshake failure`.
  */
-async function refusing(t: Test, behind: number, change: (bytes: Buffer) => Buffer = (same) => same): Promise<number> {
+async function refusing(
+  t: Test,
+  behind: number,
+  change: (bytes: Buffer) => Buffer = (same) => same,
+  alert = 40,
+): Promise<number> {
   const { port } = await tcpServer(t, (client) => {
     const server = connect(behind, "127.0.0.1");
     server.on("error", () => undefined);
@@ -234,7 +239,7 @@ async function refusing(t: Test, behind: number, change: (bytes: Buffer) => Buff
     server.once("data", (hello: Buffer) => client.write(change(hello)));
     client.once("data", (hello: Buffer) => {
       server.write(hello);
-      client.once("data", () => client.end(Buffer.from("15030300020228", "hex")));
+      client.once("data", () => client.end(Buffer.from([21, 3, 3, 0, 2, 2, alert])));
     });
   });
   return port;
@@ -275,6 +280,7 @@ t.test(
       { status: "up", error: null },
       "no safe renegotiation",
     );
+    t.match(await run(await refusing(t, port, undefined, 50)), { status: "up", error: null }, "decode_error of GnuTLS");
   },
 );
 

@@ -86,6 +86,8 @@ async function certificateOf(spec: TlsCertCheck, context: ProbeContext): Promise
 const clientRefused = new Set([
   "ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE",
   "ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE",
+  // GnuTLS 3.7 refuses an empty list of certificates with it.
+  "ERR_SSL_TLSV1_ALERT_DECODE_ERROR",
   "ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED",
 ]);
 
