@@ -6,11 +6,14 @@ import type * as library from "tough-cookie";
 /** Cookies of one run, and the length of one with its attributes. */
 const maxCookies = 50;
 const maxCookieLength = 4096;
+/** Fields of one run that are read: refusing the 5,000 that a head has space for takes 100 ms. */
+const maxRead = 200;
 
 /** What a run has been given to send with later requests. */
 export class Cookies {
   readonly #jar: library.CookieJar;
   #count = 0;
+  #read = 0;
 
   constructor() {
     // Loaded on first use: few runs are redirected by an answer that sets a cookie.
@@ -21,7 +24,7 @@ export class Cookies {
   /** Keeps the cookies that an answer from the URL sets for it. */
   take(values: readonly string[], url: URL): void {
     for (const value of values) {
-      if (this.#count >= maxCookies) return;
+      if (this.#count >= maxCookies || ++this.#read > maxRead) return;
       if (value.length > maxCookieLength) continue;
       if (this.#jar.setCookieSync(value, url.href, { ignoreError: true }) !== undefined) this.#count++;
     }

@@ -147,6 +147,16 @@ t.test("cookies: who gets them, and how many", async (t) => {
   t.equal(many.for(new URL(host)).split("; ").length, 50);
 });
 
+t.test("cookies that are refused are read up to a limit", async (t) => {
+  const url = new URL("https://a.example.org/");
+  const given = (refused: number): string => {
+    const cookies = new Cookies();
+    cookies.take([...Array<string>(refused).fill("a=b; Domain=x.y"), "c=d"], url);
+    return cookies.for(url);
+  };
+  t.strictSame([given(199), given(200)], ["c=d", ""]);
+});
+
 t.test("digest: the examples of RFC 7616, RFC 2617 and RFC 2069", async (t) => {
   const mufasa = { method: "GET", uri: "/dir/index.html", user: "Mufasa", password: "Circle of Life" };
   const both = ["SHA-256", "MD5"].map(
