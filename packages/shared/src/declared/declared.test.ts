@@ -149,6 +149,22 @@ t.test("pointers lead to lines and columns, of keys and of values", (t) => {
   t.end();
 });
 
+t.test("a link in a folder reads no file outside of the named folders", (t) => {
+  const root = t.testdir({ conf: { "a.yaml": "version: 1\n" }, more: { "b.yaml": "monitors: {}\n" } });
+  const [conf, more] = [join(root, "conf"), join(root, "more")];
+  writeFileSync(join(root, "secret.yaml"), "secret: |SECRET\n");
+  const leading = "It is a link that leads out of the named folders.";
+  const mistakesOf = (...paths: string[]) => readFiles(paths).mistakes.map(({ message }) => message);
+  symlinkSync("../secret.yaml", join(conf, "file.yaml"));
+  t.strictSame(mistakesOf(conf), [leading], "nothing of it is quoted");
+  t.match(mistakesOf(join(conf, "file.yaml")), [/SECRET/], "a file that is named itself may be a link");
+  unlinkSync(join(conf, "file.yaml"));
+  symlinkSync("../more", join(conf, "folder"));
+  t.strictSame(mistakesOf(conf), [leading], "nor through a folder");
+  t.strictSame(mistakesOf(conf, more), [], "links between named folders are followed");
+  t.end();
+});
+
 t.test("files of a folder are merged", (t) => {
   const folder = t.testdir({
     "a.yaml": "version: 1\nproject: shop\nmonitors:\n  a: {name: A}\nmoved: {monitors: {x: a}}\nx-any: 1\n",

@@ -2,7 +2,7 @@ import * as fs from "node:fs";
 import { dirname, join } from "node:path";
 import { isObject, type Json } from "../json.ts";
 import { codeOrMessage } from "../thrown.ts";
-import { type RefuseFile, readText } from "./named-files.ts";
+import { below, readText, type RefuseFile } from "./named-files.ts";
 import { type Mistake, type Position, placeOf } from "./position.ts";
 import { parseYaml } from "./yaml.ts";
 
@@ -49,10 +49,14 @@ export interface ReadFiles {
 export function readFiles(paths: readonly string[], refuse?: RefuseFile): ReadFiles {
   const mistakes: Mistake[] = [];
   const files = locate(paths, mistakes);
+  // A message about a file quotes parts of it: a link in a folder must not lead to a file that its reader has not named.
+  const isBelow = below(paths);
+  const refuseFound: RefuseFile = (real, stat) =>
+    isBelow(real) ? (refuse?.(real, stat) ?? null) : "It is a link that leads out of the named folders.";
   const merged = new Merged(mistakes);
   let total = 0;
   for (const file of files) {
-    const text = readText(file, refuse);
+    const text = readText(file, paths.includes(file) ? refuse : refuseFound);
     if (typeof text !== "string") mistakes.push({ file, line: 1, column: 1, message: text.problem });
     else if ((total += Buffer.byteLength(text)) > maxTotalBytes) {
       mistakes.push({ message: "The files have more than 16 MiB together." });

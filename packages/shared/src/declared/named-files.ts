@@ -99,9 +99,7 @@ export function namedFiles({ folders, hint = "", refused }: NamedFileRules) {
   const refuse = refuseFiles(refused);
   const outside = `It is not below ${folders.join(" or ")}.${hint}`;
   return (path: string, namedIn: string): string => {
-    const roots = folders.map((folder) => realPathOf(folder) ?? resolve(folder));
-    const isBelow = (file: string): boolean =>
-      roots.some((root) => file.startsWith(root.endsWith(sep) ? root : root + sep));
+    const isBelow = below(folders);
     const named = resolve(dirname(namedIn), path);
     // Outside of the folders nothing is said about what exists.
     if (!isBelow(realPathOf(named) ?? join(realPathOf(dirname(named)) ?? dirname(named), basename(named))))
@@ -110,6 +108,12 @@ export function namedFiles({ folders, hint = "", refused }: NamedFileRules) {
     if (typeof text === "string") return text;
     throw new Error(text.problem);
   };
+}
+
+/** Returns whether a real path is below one of these folders, links followed. */
+export function below(folders: readonly string[]): (realPath: string) => boolean {
+  const roots = folders.map((folder) => realPathOf(folder) ?? resolve(folder));
+  return (file) => roots.some((root) => file.startsWith(root.endsWith(sep) ? root : root + sep));
 }
 
 function realPathOf(path: string): string | null {
