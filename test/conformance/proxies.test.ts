@@ -54,7 +54,8 @@ function setUp(
       );
       const user = process.getuid?.() === 0 ? "User www-data\nGroup www-data\n" : "";
       const own = `ServerRoot ${folder}\nServerName localhost\nPidFile ${file("pid")}\nDefaultRuntimeDir ${folder}`;
-      const text = `${modules.join("\n")}\n${user}${own}\nErrorLog ${file("error.log")}\nListen 127.0.0.1:${port}\n${host}`;
+      const lines = [...modules, own, `ErrorLog ${file("error.log")}`, `Listen 127.0.0.1:${port}`];
+      const text = `${lines.join("\n")}\n${user}${host}`;
       return [{ "apache.conf": text }, ["-f", file("apache.conf"), "-DFOREGROUND"]];
     }
   }

@@ -49,7 +49,7 @@ export interface ReadFiles {
 export function readFiles(paths: readonly string[], refuse?: RefuseFile): ReadFiles {
   const mistakes: Mistake[] = [];
   const files = locate(paths, mistakes);
-  // A message about a file quotes parts of it: a link in a folder must not lead to a file that its reader has not named.
+  // A message about a file quotes parts of it: a link in a folder must not lead to a file that nobody has named.
   const isBelow = below(paths);
   const refuseFound: RefuseFile = (real, stat) =>
     isBelow(real) ? (refuse?.(real, stat) ?? null) : "It is a link that leads out of the named folders.";

@@ -28,7 +28,6 @@ export {
   monitorsOverview,
   monitorCounts,
   type MonitorCause,
-  type MonitorList,
   type MonitorRegion,
   type MonitorRow,
   openCircuits,

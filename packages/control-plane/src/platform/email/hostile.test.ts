@@ -15,8 +15,8 @@ import { type ReceivedMail, startMailbox } from "../../testing/mailbox.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 
 /**
- * Texts of customers, as if nothing had refused them before. PostgreSQL stores no NUL. `links`: what an update, which is
- * Markdown, may link to.
+ * Texts of customers, as if nothing had refused them before. PostgreSQL stores no NUL. `links`: what an update
+ * which is Markdown, may link to.
  */
 const texts: Record<string, { text: string; links?: readonly string[] }> = {
   "line breaks and SMTP": {
@@ -305,7 +305,8 @@ const kinds: Record<string, { unasked?: true; mails: number; send: (scene: Scene
         await sql`
         insert into channel_health (channel_id, failing_since, last_error)
         values (${id}, ${new Date(clock.at - hour)}, ${text})
-        on conflict (channel_id) do update set failing_since = excluded.failing_since, last_error = excluded.last_error`;
+        on conflict (channel_id) do update
+        set failing_since = excluded.failing_since, last_error = excluded.last_error`;
         await mailChannelFailures(system);
       },
     },
