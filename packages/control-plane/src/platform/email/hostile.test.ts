@@ -15,7 +15,7 @@ import { type ReceivedMail, startMailbox } from "../../testing/mailbox.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 
 /**
- * Texts of customers, as if nothing had refused them before. PostgreSQL stores no NUL. `links`: what an update
+ * Texts of customers, as if nothing had refused them before. PostgreSQL stores no NUL. `links`: what an update,
  * which is Markdown, may link to.
  */
 const texts: Record<string, { text: string; links?: readonly string[] }> = {
