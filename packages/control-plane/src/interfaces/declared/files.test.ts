@@ -155,10 +155,13 @@ t.test("the server's own files are read under no name", async (t) => {
   fs.linkSync(join(elsewhere, "operator"), join(folder, "hard"));
   fs.symlinkSync(join(elsewhere, "first"), join(folder, "soft"));
   fs.linkSync(join(data, "postgres.password"), join(folder, "password"));
-  fs.symlinkSync(join(elsewhere, "database"), join(folder, "z.yaml"));
+  fs.linkSync(join(elsewhere, "database"), join(folder, "z.yaml"));
   put("a.yaml", file(monitor("one")));
   const files = follow(env);
   await until("it is refused", async () => /SM_DATABASE__URL_FILE/.test((await state())?.error?.message ?? ""));
+  fs.rmSync(join(folder, "z.yaml"));
+  fs.symlinkSync(join(elsewhere, "database"), join(folder, "z.yaml"));
+  await until("the link is refused", async () => /link that leads out/.test((await state())?.error?.message ?? ""));
   fs.rmSync(join(folder, "z.yaml"));
   await until("it is applied", () => files.isOk());
   for (const [name, message] of [
