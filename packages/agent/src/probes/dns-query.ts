@@ -97,6 +97,10 @@ class Channel {
   readonly #listeners = new Map<number, Listener>();
   readonly #socket: Socket;
   #unsent: Buffer[] | null = [];
+  /** A send takes the ICMP error of the message before, which nobody sees without a callback (Node, dgram.js). */
+  readonly #sent = (error: Error | null): void => {
+    if (error !== null && !this.isClosed) this.#fail(error);
+  };
   isClosed = false;
 
   constructor({ address, port }: Server) {
@@ -147,8 +151,7 @@ class Channel {
   }
 
   #send(message: Buffer): void {
-    // Without a callback an error is an event, and a message costs no turn of the event loop.
-    this.#socket.send(message);
+    this.#socket.send(message, this.#sent);
   }
 
   /** ICMP said that nothing is there, or this machine cannot send: all questions end. */
