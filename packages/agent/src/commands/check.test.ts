@@ -168,7 +168,7 @@ t.test("secrets are read from files and the environment, and never printed", asy
       {},
       { authorization: `Basic ${Buffer.from("me:hush:3").toString("base64")}` },
     ],
-    // A server that sends no challenge is not told who asks.
+    // A server that sends no challenge gets no credentials.
     ["digest", ["--auth-scheme", "digest", "--basic-auth-file", file("digest", "me:hush\n")], {}, {}],
     [
       "headers beside others",

@@ -193,7 +193,9 @@ t.test("an authority of the agent: --ca-file, and the message that names it", as
   writeFileSync(`${file}.txt`, "no certificate");
   t.match(await check("--ca-file", `${file}.txt`), { code: 78, stderr: /has no certificate/ });
   t.match(await check("--ca-file", `${file}.none`), { code: 78, stderr: /cannot be read \(ENOENT\)/ });
-  t.match(await check("--ca-file", file), { result: { status: "up", error: null }, warnings: [] });
+  const trusted = await check("--ca-file", file);
+  t.match(trusted, { result: { status: "up", error: null } });
+  t.strictSame("warnings" in trusted ? trusted.warnings : null, []);
 });
 
 t.test("WebSocket subprotocols: the server must choose one", async (t) => {
