@@ -145,6 +145,69 @@ t.test("a name, over the agent's wire", async (t) => {
   await api.delete(`/api/v1/targets/${up.id}`);
 });
 
+/**
+ * Ids of the fields whose errors are not seen: for each field of each kind and alternative of the form, with all that
+ * folds closed, the error of the API that names it, and for a number the refusal of one that is out of bounds.
+ */
+const unseenErrors = `async () => {
+  const form = document.querySelector("form[data-api]");
+  const module = [...document.querySelectorAll("link[rel=modulepreload]")].find(({ href }) => /\\/form\\b/.test(href));
+  const { clearErrors, showError } = await import(module.href);
+  const unseen = new Set();
+  const walked = new Set();
+  const fold = () => {
+    for (const section of form.querySelectorAll("details")) section.open = false;
+    const number = form.querySelector("[data-other]");
+    if (number) number.hidden = true;
+    document.activeElement.blur();
+  };
+  const isSeen = (control) => {
+    const note = form.querySelector(".error-note");
+    const at = document.activeElement;
+    const own = at === control || at.name === control.name || note?.parentElement.contains(at);
+    return note?.checkVisibility() && at.checkVisibility() && own;
+  };
+  const walk = () => {
+    for (const control of form.elements) {
+      if (!control.name?.startsWith("/") || control.type === "hidden" || control.matches(":disabled")) continue;
+      if (control.name === "/check/type" || walked.has(control)) continue;
+      walked.add(control);
+      fold();
+      showError(form, { message: "Wrong.", field: control.name });
+      if (!isSeen(control)) unseen.add(control.id || control.name);
+      clearErrors(form);
+      const channel = control.closest(".opt")?.querySelector("[type=checkbox]");
+      if (channel) channel.checked = true;
+      if (control.type !== "number" || control.min === "") continue;
+      const value = control.value;
+      control.value = String(control.min - 1);
+      fold();
+      form.requestSubmit();
+      const note = control.closest(".field, .opt, [data-rung]").querySelector(".error-note");
+      if (!note?.checkVisibility()) unseen.add("the number " + (control.id || control.name));
+      control.value = value;
+      clearErrors(form);
+    }
+  };
+  const choose = (name, value) => {
+    const controls = [...form.elements].filter((own) => own.name === name && !own.matches(":disabled"));
+    const choice = controls.find((own) => own.type !== "radio" || own.value === value);
+    if (!choice) return;
+    if (choice.type === "radio") choice.checked = true;
+    else choice.value = value;
+    choice.dispatchEvent(new Event("change", { bubbles: true }));
+    walk();
+  };
+  for (const kind of form.querySelectorAll('[name="/check/type"]:enabled')) choose(kind.name, kind.value);
+  walk();
+  for (const kind of [...form.querySelectorAll('[name="/check/type"]')].filter((own) => own.checked || !own.disabled)) {
+    if (!kind.disabled) choose(kind.name, kind.value);
+    for (const box of form.querySelectorAll("[data-when]:not([data-when^='/check/type'])"))
+      choose(box.dataset.when.split("=")[0], box.dataset.when.split("=")[1].split("|")[0]);
+  }
+  return { unseen: [...unseen], walked: walked.size };
+}`;
+
 t.test("in the console", async (t) => {
   if (!(await requires(t, "chromium"))) return;
   const browser = await openBrowser(t);
@@ -171,6 +234,14 @@ t.test("in the console", async (t) => {
   await page.getByRole("link", { name: "View incident" }).click();
   await page.getByText(words).first().waitFor();
   t.notMatch(await page.content(), "days_remaining");
+
+  await page.goto("/monitors/new?kind=tls_cert");
+  const offered = page.locator("[data-every] .seg label:visible");
+  t.same(await offered.allInnerTexts(), ["1 h", "1 day", "Other"], "no interval below the minimum of the kind");
+  const fields = (await page.evaluate(`(${unseenErrors})()`)) as { unseen: string[]; walked: number };
+  t.same(fields.unseen, []);
+  t.ok(fields.walked > 80, `${fields.walked} fields of all kinds`);
+  await page.evaluate("document.querySelector('form[data-api]').reset()");
 
   await page.goto("/monitors/new");
   /** A control of the kind that is chosen: those of the others are in the page too, hidden. */
@@ -204,8 +275,13 @@ t.test("in the console", async (t) => {
   await page.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
   await page.locator(".title h1 .pill", { hasText: "Up" }).waitFor();
   await noSideways("monitor-dns");
-  await page.locator("main .menu > summary").click();
-  await page.getByRole("link", { name: "Edit" }).click();
+  const [id] = /[0-9a-f-]{36}$/.exec(page.url())!;
+  page.on("dialog", (dialog) => void dialog.accept());
+  for (const path of [`/monitors/new?from=${id}`, `/monitors/${id}/edit`]) {
+    await page.goto(path);
+    t.same(((await page.evaluate(`(${unseenErrors})()`)) as { unseen: string[] }).unseen, [], path);
+  }
+  await page.goto(`/monitors/${id}/edit`);
   await control("Response must contain").fill("192.0.2.80");
   const sent = page.waitForRequest((request) => request.method() === "PATCH");
   await page.getByRole("button", { name: "Save" }).click();

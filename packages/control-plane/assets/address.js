@@ -106,7 +106,8 @@ function showInterval(box) {
   const number = box.querySelector('[name="/interval"]');
   for (const choice of box.querySelectorAll('[name="every"]')) {
     choice.disabled = choice.value !== "" && Number(choice.value) < Number(number.min);
-    choice.checked = choice.value === number.value;
+    choice.closest("label").hidden = choice.disabled;
+    choice.checked = !choice.disabled && choice.value === number.value;
   }
   const other = box.querySelector('[name="every"][value=""]');
   if (!box.querySelector('[name="every"]:checked')) other.checked = true;

@@ -191,6 +191,8 @@ export function bodyOf(form, { onlyChanged = false, part = null, under = "" } = 
   for (const control of controlsOf(form, part)) {
     if (!control.name.startsWith(under)) continue;
     if (onlyChanged && !changed(form, control)) continue;
+    // Hidden until its channel is chosen, and not sent.
+    if (control.dataset.after !== undefined && !control.closest(".opt").querySelector(":checked")) continue;
     const item = items[control.dataset.as];
     if (control.type === "radio" && !control.checked) continue;
     any = true;

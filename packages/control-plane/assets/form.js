@@ -37,6 +37,8 @@ export function showError(form, error, prefix = "", part = null) {
     const box = form.querySelector("[data-form-error]");
     box.textContent = general.join(" ");
     box.hidden = false;
+    box.tabIndex = -1;
+    if (places.size === 0) box.focus();
     box.scrollIntoView({ block: "center" });
   }
   announceFaults([...general, ...inOrder.map(([, messages]) => messages[0])]);
@@ -63,14 +65,28 @@ function announceFaults(messages) {
   announce(messages.length === 1 ? messages[0] : `${messages.length} errors. ${messages[0]}`);
 }
 
-function mark(place, message) {
+/** Opens what folds a control away: sections, and the number behind the presets of the interval. */
+function reveal(place) {
   for (let box = place.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+  const behind = place.closest("[data-other]");
+  if (behind === null) return;
+  behind.hidden = false;
+  behind.parentElement.querySelector('[name="every"][value=""]').checked = true;
+}
+
+/** What shows the error of a control: its field, its option, its level of the ladder, or the group around it. */
+const boxOf = (place) => place.closest(".field, .opt, [data-rung], [data-field], fieldset, form");
+
+/** The control of a group that takes the focus. */
+const firstOf = (group) => [...group.querySelectorAll("input, select, textarea")].find((own) => own.checkVisibility());
+
+function mark(place, message) {
+  reveal(place);
   const id = `${place.id || "field"}-error`;
   place.setAttribute("aria-invalid", "true");
   place.setAttribute("aria-describedby", `${place.getAttribute("aria-describedby") ?? ""} ${id}`.trim());
-  (place.closest(".field") ?? place).append(el("p", { class: "error-note", id }, message));
-  const focusable = place.matches("input, select, textarea") ? place : (place.querySelector("input") ?? place);
-  focusable.focus();
+  boxOf(place).append(el("p", { class: "error-note", id }, message));
+  (place.matches("input, select, textarea") ? place : (firstOf(place) ?? place)).focus();
 }
 
 /** The control of a pointer, or of the nearest one around it: an error in /check/headers/X belongs to the headers. */
@@ -78,7 +94,7 @@ function placeOf(form, pointer, part) {
   const controls = controlsOf(form, part).filter((control) => control.type !== "hidden");
   for (let at = pointer; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
     const control = controls.find(
-      (own) => own.name === at && own.type !== "radio" && own.dataset.as !== "channel" && own.dataset.as !== "item",
+      (own) => own.name === at && own.type !== "radio" && !["channel", "item", "part"].includes(own.dataset.as),
     );
     const group = form.querySelector(`[data-field~="${CSS.escape(at)}"]`);
     if (control ?? group) return control ?? group;
@@ -213,7 +229,8 @@ function suggestInterval(form, radio) {
   const interval = form.elements["/interval"];
   if (!interval || radio.dataset.interval === undefined) return;
   interval.min = radio.dataset.min;
-  if (interval.value === interval.defaultValue) interval.value = interval.defaultValue = radio.dataset.interval;
+  if (interval.value === interval.defaultValue || Number(interval.value) < Number(interval.min))
+    interval.value = interval.defaultValue = radio.dataset.interval;
 }
 
 /** Makes the forms of the page work. Listens on the document: parts of the page are replaced while it is open. */
@@ -224,7 +241,7 @@ export function forms() {
     const invalid = event.target.closest("[aria-invalid]");
     if (!invalid) return;
     invalid.removeAttribute("aria-invalid");
-    (invalid.closest(".field") ?? invalid).querySelector(".error-note")?.remove();
+    boxOf(invalid).querySelector(".error-note")?.remove();
   });
   document.addEventListener("change", (event) => {
     const form = event.target.form;

@@ -184,8 +184,9 @@ async function evidenceOf(ctx: Ctx, incidentId: string) {
  * disabled are listed too, so that saving the regions keeps them.
  */
 async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly string[], source: Target | null = null) {
-  const [org, channels, regions] = await Promise.all([
+  const [org, plan, channels, regions] = await Promise.all([
     getOrg(ctx, ctx.orgId),
+    planOf(ctx),
     channelChoices(ctx),
     listRegionChoices(ctx, ownRegions),
   ]);
@@ -202,6 +203,8 @@ async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly st
     kinds: kindForms(start?.check ?? null, target !== null),
     fields: targetFields(start),
     policy: startPolicy(start),
+    /** Least interval of the plan; each kind has its own, too. */
+    minIntervalSecs: plan.min_check_interval_secs,
     channels,
     ladder: org.escalation,
     parents: from === null ? [] : (await neighboursOf(ctx, from.id)).parents,
