@@ -374,10 +374,12 @@ create table channels (
   verified_at timestamp with time zone,
   is_default boolean not null default false,
   active_hours jsonb,
+  min_severity text not null default 'minor'::text,
   tested_at timestamp with time zone,
   managed jsonb,
   PRIMARY KEY (id),
   UNIQUE (org_id, name),
+  CHECK ((min_severity = ANY (ARRAY['minor'::text, 'major'::text, 'critical'::text]))),
   CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
 );
@@ -537,6 +539,7 @@ create table incidents (
   escalation_passed integer not null default 0,
   escalation_due_at timestamp with time zone,
   escalations_sent integer not null default 0,
+  escalation_gated jsonb not null default '[]'::jsonb,
   hold_stage text,
   hold_parent uuid,
   hold_since timestamp with time zone,
@@ -1151,7 +1154,9 @@ create table target_alerts (
   "position" integer not null,
   after_failures integer,
   notify_recovery boolean,
+  min_severity text,
   PRIMARY KEY (target_id, channel_id),
+  CHECK ((min_severity = ANY (ARRAY['minor'::text, 'major'::text, 'critical'::text]))),
   FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE CASCADE,
   FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
 );
@@ -1204,8 +1209,11 @@ create table targets (
   host text,
   managed jsonb,
   escalation jsonb,
+  severity text not null default 'major'::text,
+  flap_detection boolean not null default true,
   number integer not null,
   PRIMARY KEY (id),
+  CHECK ((severity = ANY (ARRAY['major'::text, 'critical'::text]))),
   CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
 );

@@ -184,7 +184,7 @@ t.test("many monitors", async (t) => {
     await page.goto("/incidents");
     await looksRight(t, page, "incidents in an outage");
     const lead = page.locator("p[data-announce]");
-    t.match(await lead.innerText(), "2 causes, 61 incidents. 2 causes are not acknowledged.");
+    t.match(await lead.innerText(), "2 causes need you, 61 open incidents.");
     t.equal(await page.locator(".rail [data-badge]").innerText(), "2", "the badge counts causes");
     await page.goto("/oncall");
     await page.keyboard.press("j");
@@ -197,7 +197,7 @@ t.test("many monitors", async (t) => {
     await page.locator(".cause").getByText("acknowledged").waitFor();
     const open = (await api.get("/api/v1/incidents?state=open&limit=100")).body.items;
     t.equal(open.filter((one: { acknowledged_at: string | null }) => one.acknowledged_at !== null).length, 60);
-    await lead.filter({ hasText: "60 acknowledged. 1 cause is not acknowledged." }).waitFor();
+    await lead.filter({ hasText: "1 cause needs you, 61 open incidents, 60 acknowledged." }).waitFor();
     await page.locator(".rail [data-badge]").filter({ hasText: /^1$/ }).waitFor();
     await page.getByRole("link", { name: "Unacknowledged 1" }).click();
     await page.waitForURL(/state=unacknowledged/);

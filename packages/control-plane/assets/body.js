@@ -70,12 +70,19 @@ const readers = {
     const levels = [...control.parentElement.querySelectorAll("[data-rung]")].map((rung) => ({
       minutes: rung.querySelector("[type=number]"),
       channels: [...rung.querySelectorAll("[type=checkbox]")].filter((box) => box.checked),
+      gate: rung.querySelector("[data-gate]").value,
     }));
-    return levels.flatMap(({ minutes, channels }) => {
+    return levels.flatMap(({ minutes, channels, gate }) => {
       if (minutes.value.trim() === "" && channels.length === 0) return [];
       if (minutes.value.trim() === "") throw new Unreadable(minutes, "Enter the minutes until this level.");
       if (channels.length === 0) throw new Unreadable(minutes, "Choose a channel, or clear the minutes.");
-      return [{ after_minutes: Number(minutes.value), channel_ids: channels.map((box) => box.value) }];
+      return [
+        {
+          after_minutes: Number(minutes.value),
+          channel_ids: channels.map((box) => box.value),
+          ...(gate === "" ? {} : { min_severity: gate }),
+        },
+      ];
     });
   },
   // A local time in the zone that the form names.
@@ -130,12 +137,15 @@ const readers = {
 
 const items = {
   channel(control) {
-    const after = control.closest(".opt").querySelector("[data-after]")?.value ?? "";
+    const option = control.closest(".opt");
+    const after = option.querySelector("[data-after]")?.value ?? "";
+    const severity = option.querySelector("[data-gate]")?.value ?? "";
     const { recovery } = control.dataset;
     return {
       channel_id: control.value,
       ...(after === "" ? {} : { after_failures: Number(after) }),
       ...(recovery === undefined ? {} : { notify_recovery: recovery === "true" }),
+      ...(severity === "" ? {} : { min_severity: severity }),
     };
   },
   item: (control) => control.value,

@@ -37,6 +37,8 @@ interface ModelIncident {
   notified: "minor" | "major";
   peak: "minor" | "major";
   pinned: "minor" | "major" | "critical" | null;
+  /** What down meant at the target while it was open last. */
+  down: "major" | "critical";
   reopened: number;
   acknowledged: boolean;
   reminderDue: number | null;
@@ -55,6 +57,8 @@ export class ReferenceModel {
   regions = new Map<string, Region>();
   incidents: ModelIncident[] = [];
   window = { from: 0, to: 0 };
+  /** What down means at the target. */
+  down: "major" | "critical" = "major";
 
   get last(): ModelIncident | undefined {
     return this.incidents.at(-1);
@@ -112,6 +116,7 @@ export class ReferenceModel {
       notified: major ? "major" : "minor",
       peak: major ? "major" : "minor",
       pinned: null,
+      down: this.down,
       reopened: 0,
       acknowledged: false,
       reminderDue: now + renotifyMs,
@@ -123,7 +128,7 @@ export class ReferenceModel {
   }
 
   private reopen(incident: ModelIncident, major: boolean, now: number): void {
-    Object.assign(incident, { open: true, acknowledged: false, reminderDue: now + renotifyMs });
+    Object.assign(incident, { open: true, down: this.down, acknowledged: false, reminderDue: now + renotifyMs });
     incident.reopened++;
     incident.severity = incident.notified = major ? "major" : "minor";
     if (major) incident.peak = "major";
@@ -139,6 +144,37 @@ export class ReferenceModel {
   closeByHand(now: number, notify: boolean): void {
     for (const region of this.regions.values()) Object.assign(region, { vote: null, streak: 0 });
     if (this.last?.open === true) this.close(this.last, now, now, notify);
+  }
+
+  /** Severity as lists show it. */
+  shown({ open, severity, peak, pinned, down }: ModelIncident): "minor" | "major" | "critical" {
+    const engine = open ? severity : peak;
+    return pinned ?? (engine === "minor" ? "minor" : down);
+  }
+
+  private raised(incident: ModelIncident, before: string, now: number): void {
+    const order = ["minor", "major", "critical"];
+    if (incident.open && order.indexOf(this.shown(incident)) > order.indexOf(before))
+      this.notify(incident, "escalated", now);
+  }
+
+  /** A person states the severity, or withdraws it. */
+  pin(severity: "critical" | null, now: number): void {
+    const incident = this.last;
+    if (incident === undefined) return;
+    const before = this.shown(incident);
+    incident.pinned = severity;
+    if (severity === null) incident.down = this.down;
+    this.raised(incident, before, now);
+  }
+
+  setDown(down: "major" | "critical", now: number): void {
+    this.down = down;
+    const incident = this.last;
+    if (incident?.open !== true) return;
+    const before = this.shown(incident);
+    incident.down = down;
+    this.raised(incident, before, now);
   }
 
   acknowledge(): void {
@@ -167,7 +203,7 @@ export class ReferenceModel {
 
   private send(incident: ModelIncident, reason: Reason, now: number): void {
     const last = incident.notices.at(-1);
-    const heard = incident.notices.some((notice) => notice.reason === "opened" || notice.reason === "reopened");
+    const heard = incident.notices.some(({ reason: told }) => ["opened", "reopened", "escalated"].includes(told));
     if (reason === "resolved" && (!heard || last?.reason === "resolved")) return;
     incident.notices.push({ reason, at: Math.max(now, (last?.at ?? -1) + 1) });
   }

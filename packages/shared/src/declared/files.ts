@@ -28,6 +28,8 @@ export const defaultFields: readonly string[] = [
   "alert_confirmations",
   "notify_recovery",
   "renotify_interval_secs",
+  "severity",
+  "flap_detection",
   "region_policy",
   "escalation",
   "regions",

@@ -17,6 +17,7 @@ import {
   Timestamp,
   TimeZoneName,
 } from "../../platform/http/wire.ts";
+import { severities } from "../../platform/db/severity.ts";
 import { perQuota, PlanLimits, PlanOverrides } from "../plans/schema.ts";
 
 const Role = OneOf(
@@ -33,6 +34,15 @@ export const AlertChannelId = IdText({
   errorCode: "INVALID_ALERT_CONFIG",
   description: "Id of a channel of the organisation",
 });
+
+/** Gate of a binding, a level or a channel. */
+export const MinSeverity = Type.Enum([...severities], {
+  errorCode: "INVALID_ALERT_CONFIG",
+  expects: "Use minor, major or critical",
+  description: "Only incidents of this severity and higher ones; the highest gate on the way to a channel counts",
+  examples: ["major"],
+});
+export type MinSeverity = Static<typeof MinSeverity>;
 
 /** Levels of an escalation ladder. */
 export const maxLevels = 5;
@@ -59,6 +69,9 @@ export const Escalation = Type.Array(
         errorCode: "INVALID_ALERT_CONFIG",
         description: "Channels of this level",
       }),
+      min_severity: Type.Optional(
+        described(MinSeverity, "The level is passed over while the incident is less severe; absent: minor", "critical"),
+      ),
     },
     { errorCode: "INVALID_ALERT_CONFIG" },
   ),

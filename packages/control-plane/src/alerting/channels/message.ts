@@ -1,8 +1,6 @@
 import { duration } from "../../platform/html/format.ts";
+import type { Severity } from "../../platform/db/severity.ts";
 import { minuteIn } from "../../platform/zoned.ts";
-
-/** Severities of an incident: minor means degraded, not down. */
-export const severities = ["minor", "major", "critical"] as const;
 
 export const reasons = ["opened", "reminder", "unacknowledged", "escalated", "reopened", "resolved"] as const;
 export type Reason = (typeof reasons)[number];
@@ -13,7 +11,7 @@ export interface Notice {
   target_id: string;
   monitor_name: string;
   reason: Reason;
-  severity: (typeof severities)[number];
+  severity: Severity;
   /** High for major and critical. */
   urgency: "high" | "low";
   /** RFC 3339. */

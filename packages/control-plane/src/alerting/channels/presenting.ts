@@ -16,6 +16,7 @@ export function present(system: Pick<System, "sealer">, row: ChannelRow): Channe
     enabled: row.enabled,
     is_default: row.is_default,
     active_hours: row.active_hours,
+    min_severity: row.min_severity,
     targets_count: row.targets_count,
     tested_at: isoOrNull(row.tested_at),
     config: masked(system, row),

@@ -25,8 +25,8 @@ export interface ChannelRow extends Shown {
 }
 
 const columns = (sql: Db) =>
-  sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, is_default, active_hours, tested_at,
-    write_source, created_at, updated_at, managed,
+  sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, is_default, active_hours, min_severity,
+    tested_at, write_source, created_at, updated_at, managed,
     (select count(*)::int from target_alerts a where a.channel_id = channels.id) as targets_count,
     (select jsonb_build_object('at', h.last_at, 'state', h.last_state, 'error', h.last_error,
                                'failing_since', h.failing_since)
@@ -42,10 +42,12 @@ export async function insertChannel(
 ): Promise<ChannelRow> {
   return await rowOf(sql<ChannelRow[]>`
     insert into channels
-      (id, org_id, name, kind, config, enabled, is_default, active_hours, write_source, created_at, updated_at)
+      (id, org_id, name, kind, config, enabled, is_default, active_hours, min_severity, write_source, created_at,
+        updated_at)
     values
       (${row.id}, ${row.org_id}, ${row.name}, ${row.kind}, ${sql.json(row.config)}, ${row.enabled},
-        ${row.is_default}, ${hoursJson(sql, row)}, ${row.write_source}, ${row.created_at}, ${row.updated_at})
+        ${row.is_default}, ${hoursJson(sql, row)}, ${row.min_severity}, ${row.write_source}, ${row.created_at},
+        ${row.updated_at})
     returning ${columns(sql)}`);
 }
 
@@ -89,7 +91,8 @@ export async function updateChannel(
   return await rowOf(sql<ChannelRow[]>`
     update channels
     set name = ${row.name}, kind = ${row.kind}, config = ${sql.json(row.config)}, enabled = ${row.enabled},
-      is_default = ${row.is_default}, active_hours = ${hoursJson(sql, row)}, tested_at = ${row.tested_at},
+      is_default = ${row.is_default}, active_hours = ${hoursJson(sql, row)},
+      min_severity = ${row.min_severity}, tested_at = ${row.tested_at},
       disabled_reason = ${row.disabled_reason},
       verified_at = ${row.verified_at}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}

@@ -17,19 +17,13 @@ import {
   Timestamp,
   WriteSourceSchema,
 } from "../../platform/http/wire.ts";
+import { MinSeverity } from "../../access/orgs/schema.ts";
 import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
 import type { ChannelKind } from "./kinds/kind.ts";
 
 export type { ChannelConfig } from "./kinds/index.ts";
-export {
-  type Content,
-  type Digest,
-  type HeldDigest,
-  type Notice,
-  type Reason,
-  reasons,
-  severities,
-} from "./message.ts";
+export { type Content, type Digest, type HeldDigest, type Notice, type Reason, reasons } from "./message.ts";
+export { severities } from "../../platform/db/severity.ts";
 
 const tagged = {
   discriminator: "type",
@@ -111,6 +105,11 @@ const fields = {
   enabled: Flag("A disabled channel receives nothing"),
   is_default: Flag("Whether a target that is created without `alerts` notifies the channel", false),
   active_hours: nullable(ActiveHours),
+  min_severity: described(
+    MinSeverity,
+    "The channel is notified of incidents of this severity and higher ones",
+    "major",
+  ),
 };
 
 export const ChannelCreate = Shape("ChannelCreate", "A new channel", {
@@ -119,6 +118,7 @@ export const ChannelCreate = Shape("ChannelCreate", "A new channel", {
   enabled: Type.Optional(Type.Boolean({ ...fields.enabled, default: true })),
   is_default: Type.Optional(Type.Boolean({ ...fields.is_default, default: false })),
   active_hours: Type.Optional(fields.active_hours),
+  min_severity: Type.Optional(Type.Unsafe<MinSeverity>({ ...fields.min_severity, default: "minor" })),
   ...ignored,
 });
 export type ChannelCreate = Static<typeof ChannelCreate>;

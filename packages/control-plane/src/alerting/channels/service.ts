@@ -96,7 +96,7 @@ export async function connectChannel(
 
 async function insertNew(
   tx: ActorCtx,
-  input: Pick<ChannelCreate, "name" | "config" | "enabled" | "is_default" | "active_hours">,
+  input: Pick<ChannelCreate, "name" | "config" | "enabled" | "is_default" | "active_hours" | "min_severity">,
   id = newId(),
 ): Promise<{ channel: Channel; mail: VerificationMail | null }> {
   const at = new Date(tx.clock.now());
@@ -110,6 +110,7 @@ async function insertNew(
     enabled: input.enabled ?? true,
     is_default: input.is_default ?? false,
     active_hours: checkedHours(input.active_hours ?? null),
+    min_severity: input.min_severity ?? "minor",
     write_source: tx.writeSource,
     created_at: at,
     updated_at: at,
@@ -203,6 +204,7 @@ export async function updateChannel(
       config: patch.config === undefined ? row.config : sealConfig(tx, tx.orgId, id, patch.config),
       is_default: patch.is_default ?? row.is_default,
       active_hours: patch.active_hours === undefined ? row.active_hours : checkedHours(patch.active_hours),
+      min_severity: patch.min_severity ?? row.min_severity,
       verified_at: patch.config === undefined ? row.verified_at : null,
       tested_at: patch.config === undefined ? row.tested_at : null,
       write_source: tx.writeSource,

@@ -1,4 +1,5 @@
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import type { Severity } from "../../platform/db/severity.ts";
 import type { ActiveHours, Notice, Reason } from "../channels/schema.ts";
 
 /** NOTIFY channel that wakes the deliverers, sent with every commit that wrote deliveries. */
@@ -15,6 +16,8 @@ export interface OutboxNotice {
   notice: Notice;
   /** The channels in place of those of the target. */
   channelIds?: readonly string[];
+  /** True where a person raised the severity. */
+  raised?: true;
 }
 
 /** A channel that a notice is for. */
@@ -26,6 +29,9 @@ export interface Recipient {
   channel_kind: string;
   /** Failing slots that the channel waits for; null when the confirmations of the target are enough. */
   after_failures: number | null;
+  /** Gates of the binding and of the channel; null: none. */
+  binding_severity: Severity | null;
+  channel_severity: Severity;
   notify_recovery: boolean;
   active_hours: ActiveHours | null;
   /** True when the channel was notified of the opening, and of no recovery since. */
@@ -53,9 +59,12 @@ export interface NewDelivery {
   createdAt: number;
 }
 
-/** Reasons of notices that say that an incident is open. A recovery is for channels that got one of them. */
+/**
+ * Reasons of notices that say that an incident is open. A recovery is for channels that got one of them. A channel
+ * whose gate kept back the opening hears of it by an escalation.
+ */
 const saysOpen = (sql: Db) =>
-  sql`d.reason in ('opened', 'reopened', 'unacknowledged') and d.state in ('pending', 'delivered')`;
+  sql`d.reason in ('opened', 'reopened', 'unacknowledged', 'escalated') and d.state in ('pending', 'delivered')`;
 
 /**
  * The enabled channels of each notice's target, or the given ones; for a recovery also those of the ladder. They are
@@ -73,7 +82,7 @@ export async function selectRecipients(sql: Db, notices: readonly OutboxNotice[]
         as c (at, channel_id, position)
     )
     select n.at::integer - 1 as at, c.id as channel_id, c.name as channel_name, c.kind as channel_kind,
-      c.active_hours,
+      c.active_hours, a.min_severity as binding_severity, c.min_severity as channel_severity,
       coalesce(a.notify_recovery, t.notify_recovery) as notify_recovery,
       case when i.opened_by = 'engine' and a.after_failures > t.alert_confirmations then a.after_failures end
         as after_failures,
@@ -95,12 +104,12 @@ export async function selectRecipients(sql: Db, notices: readonly OutboxNotice[]
     join targets t on t.id = n.target_id
     join incidents i on i.id = n.incident_id
     cross join lateral (
-      select b.channel_id, b.position, b.after_failures, b.notify_recovery from target_alerts b
+      select b.channel_id, b.position, b.after_failures, b.notify_recovery, b.min_severity from target_alerts b
       where b.target_id = n.target_id and not n.is_chosen
       union all
-      select chosen.channel_id, chosen.position, null, null from chosen where chosen.at = n.at
+      select chosen.channel_id, chosen.position, null, null, null from chosen where chosen.at = n.at
       union all
-      select distinct d.channel_id, 1000, null::integer, null::boolean from deliveries d
+      select distinct d.channel_id, 1000, null::integer, null::boolean, null::text from deliveries d
       where n.reason = 'resolved' and d.incident_id = n.incident_id and d.reason = 'unacknowledged'
         and not exists (select from target_alerts b where b.target_id = n.target_id and b.channel_id = d.channel_id)
     ) a

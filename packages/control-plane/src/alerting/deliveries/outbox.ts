@@ -10,6 +10,7 @@ import {
   selectRecipients,
 } from "./outbox-queries.ts";
 import { isWithin, nextBegin } from "../channels/service.ts";
+import { highest, isBelow } from "../../platform/db/severity.ts";
 import type { Notice, Reason } from "../channels/schema.ts";
 
 /**
@@ -19,7 +20,8 @@ import type { Notice, Reason } from "../channels/schema.ts";
  * the opening, or of a level of the ladder, and not of a recovery since; one in dead letter does not count. A notice
  * that was written before is left alone. The delivery of a channel that is to wait is held; the recovery of an opening
  * that was held drops it. Outside the active hours of a channel its deliveries are held until they begin, or dropped:
- * one held delivery says what has become of the incident. `now` is Unix ms. Returns the number of deliveries to send.
+ * one held delivery says what has become of the incident. What is less severe than the gate of a binding or of its
+ * channel is not written. `now` is Unix ms. Returns the number of deliveries to send.
  * At most three statements for any number of notices; one without a channel.
  */
 export async function writeDeliveries(sql: Db, now: number, notices: readonly OutboxNotice[]): Promise<number> {
@@ -58,6 +60,8 @@ function planDeliveries(
   const changed = new Set<NewDelivery>();
   for (const recipient of recipients) {
     const { orgId, seq, notice } = notices[recipient.at]!;
+    const gate = highest(recipient.binding_severity, recipient.channel_severity);
+    if (notice.reason !== "resolved" && isBelow(notice.severity, gate)) continue;
     const pair = `${notice.incident_id}/${recipient.channel_id}`;
     const known = getOrMake(pairs, pair, () => knownOf(recipient, orgId, now));
     const isOutside = !isWithin(recipient.active_hours, now);
@@ -72,7 +76,8 @@ function planDeliveries(
     if (notice.reason === "resolved" && !(known.open && recipient.notify_recovery)) continue;
     const isDropped = isOutside && recipient.active_hours!.outside === "drop";
     if (isDropped && notice.reason === "reminder") continue;
-    const waits = openings.includes(notice.reason) && !known.everNotified && recipient.after_failures !== null;
+    const tells = openings.includes(notice.reason) || notice.reason === "escalated";
+    const waits = tells && !known.everNotified && recipient.after_failures !== null;
     // Deliverers keep the order of creation. Clocks of replicas differ, so a later notice is also dated later.
     known.lastCreated = Math.max(now, known.lastCreated + 1);
     const row: NewDelivery = {

@@ -4,7 +4,7 @@ import { current } from "./replay.ts";
 import type { Actor } from "./event-schema.ts";
 import { actorOf } from "./events.ts";
 import { changeEvidence, type EvidenceChange, type LockedEvidence, type Reevaluated } from "./evidence.ts";
-import { closeByHand, openByHand, reconsider, restart } from "./overrides.ts";
+import { closeByHand, openByHand, raise, reconsider, restart, withRaise } from "./overrides.ts";
 import type { ManualFacts } from "./record-queries.ts";
 import * as ladderQueries from "./ladder-queries.ts";
 import * as lifecycleQueries from "./lifecycle-queries.ts";
@@ -46,6 +46,15 @@ export async function openAsPerson(
   return opened;
 }
 
+/** Notifies the channels that the target's open incident has become more severe by a decision of the caller. */
+export async function raiseAsPerson(ctx: Ctx, targetId: string, incidentId: string): Promise<void> {
+  await decideOn(ctx, [targetId], { closedBy: "person" }, ({ policy, state }) => {
+    const evaluation = raise(policy, state.evaluation);
+    if (evaluation.checkpoint.incident?.id !== incidentId || evaluation.notices.length === 0) return null;
+    return { evaluation, latest: state.latest };
+  });
+}
+
 /** Closes the open incidents of targets that are paused, without a notice. Call it in the transaction of the pause. */
 export async function closeSilently(ctx: Ctx, targetIds: readonly string[]): Promise<void> {
   if (targetIds.length === 0) return;
@@ -62,6 +71,8 @@ export async function closeSilently(ctx: Ctx, targetIds: readonly string[]): Pro
 /** A target before an edit, and the regions that probe it afterwards. */
 export interface PolicyEdit extends PolicyFields {
   regions: readonly string[];
+  /** What down meant there; left out where that is as before. */
+  severity?: PolicyRow["severity"];
   /** True when the check is another one: earlier runs are no evidence about it. */
   restarts?: boolean;
 }
@@ -73,17 +84,19 @@ export interface PolicyEdit extends PolicyFields {
 export async function reevaluate(ctx: Ctx, edits: ReadonlyMap<string, PolicyEdit>): Promise<void> {
   const sorted = [...edits.keys()].sort();
   for (let at = 0; at < sorted.length; at += portion)
-    await decideOn(ctx, sorted.slice(at, at + portion), { closedBy: "engine" }, ({ policy, state }, id) => {
+    await decideOn(ctx, sorted.slice(at, at + portion), { closedBy: "engine" }, ({ policy, state, target }, id) => {
       const edit = edits.get(id)!;
       const { regions } = edit;
       if (edit.restarts === true)
         return { evaluation: restart(policyOf(edit), state.evaluation, ctx.clock.now()), latest: {} };
+      const change = { before: policyOf(edit), after: policy, regions, at: ctx.clock.now() };
+      const evaluation = reconsider(state.evaluation, change, newId);
+      const raises =
+        edit.severity === "major" &&
+        target.severity === "critical" &&
+        evaluation.checkpoint.incident?.impact !== "degraded";
       return {
-        evaluation: reconsider(
-          state.evaluation,
-          { before: policyOf(edit), after: policy, regions, at: ctx.clock.now() },
-          newId,
-        ),
+        evaluation: raises ? withRaise(evaluation) : evaluation,
         latest: Object.fromEntries(Object.entries(state.latest).filter(([region]) => regions.includes(region))),
       };
     });

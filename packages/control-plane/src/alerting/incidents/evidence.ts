@@ -34,7 +34,8 @@ import type { PolicyRow } from "./queries.ts";
 export { selectRechecks } from "./evidence-queries.ts";
 
 /** The part of a target that decides about its incidents and their notices. */
-export type EvidenceTarget = PolicyFields & Pick<PolicyRow, "id" | "org_id" | "name" | "renotify_interval_secs">;
+export type EvidenceTarget = PolicyFields &
+  Pick<PolicyRow, "id" | "org_id" | "name" | "renotify_interval_secs" | "severity">;
 
 /** The evidence of a target, locked until the transaction ends. What it holds is read when it is asked for. */
 export class LockedEvidence<T extends EvidenceTarget> {
@@ -170,6 +171,7 @@ async function writeChanges(
       targetId: target.id,
       name: target.name,
       renotifyIntervalSecs: target.renotify_interval_secs,
+      downSeverity: target.severity,
       errorSample: manual?.publicTitle ?? reading.error,
       closedBy,
       actor,

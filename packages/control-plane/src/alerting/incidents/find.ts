@@ -27,7 +27,7 @@ export function presentIncident(row: queries.IncidentRow): Incident {
     state: row.ended_at === null ? "open" : "closed",
     severity: row.severity,
     severity_pinned: row.severity_pinned,
-    peak_severity: peakSeverity(row),
+    peak_severity: peakSeverity(row, row.down_severity),
     started_at: iso(row.started_at),
     ended_at: isoOrNull(row.ended_at),
     duration_secs: row.ended_at === null ? null : outageSecs(row),

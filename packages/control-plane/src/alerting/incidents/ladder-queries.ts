@@ -2,6 +2,7 @@ import type { Escalation } from "../../access/orgs/schema.ts";
 import type { ActiveHours } from "../channels/schema.ts";
 import { isWithin } from "../channels/service.ts";
 import { anyOf, arrayOf, type Db } from "../../platform/db/sql.ts";
+import type { Severity } from "../../platform/db/severity.ts";
 import { isHeld } from "./hold-queries.ts";
 import type { NoticeSubject } from "./notices.ts";
 import { noticeColumns } from "./queries.ts";
@@ -24,11 +25,19 @@ const climbs = (sql: Db) => sql`i.ended_at is null and i.acknowledged_at is null
 export async function startLadders(sql: Db, incidentIds: readonly string[], now: Date): Promise<void> {
   if (incidentIds.length === 0) return;
   await sql`
-    update incidents i set escalation_from = ${now}, escalation_passed = 0,
+    update incidents i set escalation_from = ${now}, escalation_passed = 0, escalation_gated = '[]',
       escalation_due_at = ${dueAt(sql, { from: sql`${now}::timestamptz`, passed: sql`0` })}
     from targets t, orgs o
     where i.id = any(${arrayOf(incidentIds)}::uuid[]) and t.id = i.target_id and o.id = i.org_id and ${climbs(sql)}
       and i.held_reason is null`;
+}
+
+/** Has the levels that a gate passed over looked at again, of incidents whose severity has risen. */
+export async function resumeGated(sql: Db, incidentIds: readonly string[], now: Date): Promise<void> {
+  if (incidentIds.length === 0) return;
+  await sql`
+    update incidents i set escalation_due_at = ${now}
+    where i.id = any(${arrayOf(incidentIds)}::uuid[]) and ${climbs(sql)} and i.escalation_gated <> '[]'`;
 }
 
 /** Has open incidents follow ladders that have changed: those of targets, or the default (null). */
@@ -59,6 +68,7 @@ export const isEscalationDue = async (sql: Db, range: DueRange): Promise<boolean
 export interface DueEscalation extends NoticeSubject {
   ladder: Escalation;
   passed: number;
+  gated: PassedOver[];
   from: Date;
   /** Notices of its ladders so far. */
   sent: number;
@@ -68,7 +78,7 @@ export interface DueEscalation extends NoticeSubject {
 export async function lockDueEscalations(sql: Db, range: DueRange, limit: number): Promise<DueEscalation[]> {
   return await sql<DueEscalation[]>`
     select ${noticeColumns(sql)}, i.severity, t.name as monitor_name, ${ladder(sql)} as ladder,
-      i.escalation_passed as passed, i.escalation_from as from, i.escalations_sent as sent
+      i.escalation_passed as passed, i.escalation_gated as gated, i.escalation_from as from, i.escalations_sent as sent
     from incidents i
     join targets t on t.id = i.target_id
     join orgs o on o.id = i.org_id and o.deleted_at is null
@@ -76,28 +86,47 @@ export async function lockDueEscalations(sql: Db, range: DueRange, limit: number
     order by i.escalation_due_at limit ${limit} for update of i skip locked`;
 }
 
-/** Which of the channels exist and are enabled, and whether they are within their hours at `now`, Unix ms. */
+/** Channels of a level that their gates kept back. */
+export interface PassedOver {
+  after_minutes: number;
+  channel_ids: string[];
+}
+
+/** An enabled channel: whether it is within its hours, and its gate. */
+export interface Reach {
+  hours: "reachable" | "outside";
+  gate: Severity;
+}
+
+/** Which of the channels exist and are enabled, with their {@link Reach} at `now`, Unix ms. */
 export async function selectReachable(
   sql: Db,
   channelIds: readonly string[],
   now: number,
-): Promise<Map<string, "reachable" | "outside">> {
-  const rows = await sql<{ id: string; active_hours: ActiveHours | null }[]>`
-    select id, active_hours from channels where id = any(${arrayOf(channelIds)}::uuid[]) and enabled`;
-  return new Map(rows.map(({ id, active_hours }) => [id, isWithin(active_hours, now) ? "reachable" : "outside"]));
+): Promise<Map<string, Reach>> {
+  const rows = await sql<{ id: string; active_hours: ActiveHours | null; gate: Severity }[]>`
+    select id, active_hours, min_severity as gate from channels
+    where id = any(${arrayOf(channelIds)}::uuid[]) and enabled`;
+  return new Map(
+    rows.map(({ id, active_hours, gate }) => [
+      id,
+      { hours: isWithin(active_hours, now) ? "reachable" : "outside", gate } as const,
+    ]),
+  );
 }
 
 /** Where incidents are on their ladders after notices. */
 export async function writeClimbs(
   sql: Db,
-  climbs: readonly { id: string; passed: number; dueAt: number | null; sent: number }[],
+  climbs: readonly { id: string; passed: number; gated: readonly PassedOver[]; dueAt: number | null; sent: number }[],
 ): Promise<void> {
   await sql`
     update incidents i set escalation_passed = c.passed, escalation_due_at = c.due_at,
-      escalations_sent = i.escalations_sent + c.sent
+      escalations_sent = i.escalations_sent + c.sent, escalation_gated = c.gated::jsonb
     from unnest(${arrayOf(climbs.map(({ id }) => id))}::uuid[],
       ${arrayOf(climbs.map(({ passed }) => passed))}::integer[],
       ${arrayOf(climbs.map(({ dueAt }) => (dueAt === null ? null : new Date(dueAt).toISOString())))}::timestamptz[],
-      ${arrayOf(climbs.map(({ sent }) => sent))}::integer[]) as c (id, passed, due_at, sent)
+      ${arrayOf(climbs.map(({ sent }) => sent))}::integer[],
+      ${climbs.map(({ gated }) => JSON.stringify(gated))}::text[]) as c (id, passed, due_at, sent, gated)
     where i.id = c.id`;
 }

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import t from "tap";
 import type { Escalation } from "../../access/orgs/schema.ts";
 import { inTransaction } from "../../platform/context.ts";
+import { isBelow, severities } from "../../platform/db/severity.ts";
 import { getOrg, updateOrg } from "../../access/orgs/service.ts";
 import { countFailingSlots } from "../../monitoring/results/engine.ts";
 import { updateTarget } from "../../monitoring/targets/service.ts";
@@ -12,7 +13,15 @@ import { newOrg } from "../../testing/world.ts";
 import { deleteChannel, existingChannelIds, updateChannel } from "../channels/service.ts";
 import { isHeldDue, releaseHeld } from "../deliveries/held.ts";
 import { areEscalationsDue, climb, sendEscalations } from "./ladder.ts";
-import { acknowledgeIncident, rescheduleLadders, resolveIncident, unacknowledgeIncident } from "./service.ts";
+import type { PassedOver } from "./ladder-queries.ts";
+import {
+  acknowledgeIncident,
+  listIncidents,
+  narrateIncident,
+  rescheduleLadders,
+  resolveIncident,
+  unacknowledgeIncident,
+} from "./service.ts";
 
 const world = await openOutages(t);
 const { sql, clock, system, owner, eu, monitor, report, send, maintain, incidents } = world;
@@ -237,25 +246,35 @@ t.test(
       .map((list) =>
         list.sort(([x], [y]) => x - y).map(([after_minutes, channel_ids]) => ({ after_minutes, channel_ids })),
       );
-    const reach = fc.dictionary(fc.constantFrom(...ids), fc.constantFrom("reachable" as const, "outside" as const));
+    const reach = fc.dictionary(
+      fc.constantFrom(...ids),
+      fc.record({
+        hours: fc.constantFrom("reachable" as const, "outside" as const),
+        gate: fc.constantFrom(...severities),
+      }),
+    );
     const looks = fc.array(fc.integer({ min: 0, max: 90 }), { maxLength: 8 }).map((list) => list.sort((a, b) => a - b));
     fc.assert(
-      fc.property(levels, reach, looks, (rungs, dictionary, times) => {
+      fc.property(levels, reach, looks, fc.constantFrom(...severities), (rungs, dictionary, times, before) => {
         const channels = new Map(Object.entries(dictionary));
         const notified = new Map<number, string[]>();
         let passed = 0;
+        let gated: PassedOver[] = [];
         for (const at of [...times, 100]) {
-          const next = climb(rungs, { passed, from: 0 }, at * minute, channels);
+          // The last look finds it as severe as can be.
+          const severity = at === 100 ? "critical" : before;
+          const next = climb(rungs, { passed, gated, from: 0, severity }, at * minute, channels);
           for (const { level, channelIds } of next.notices) {
+            if (channelIds.some((id) => isBelow(severity, channels.get(id)!.gate))) return false;
             if (notified.has(level) && channelIds.some((id) => notified.get(level)!.includes(id))) return false;
             notified.set(level, [...(notified.get(level) ?? []), ...channelIds]);
           }
           if (next.passed < passed || (next.dueAt !== null && next.dueAt <= at * minute)) return false;
-          ({ passed } = next);
+          ({ passed, gated } = next);
         }
         const everybody = new Set([...notified.values()].flat());
         const reachable = rungs.every(({ channel_ids: own }, at) =>
-          own.filter((id) => channels.get(id) === "reachable").every((id) => notified.get(at + 1)?.includes(id)),
+          own.filter((id) => channels.get(id)?.hours === "reachable").every((id) => notified.get(at + 1)?.includes(id)),
         );
         // Nobody who exists is left out but where a later level was reached in their place.
         const last = rungs.at(-1)?.channel_ids.filter((id) => channels.has(id)) ?? [];
@@ -265,6 +284,76 @@ t.test(
     t.end();
   },
 );
+
+t.test("a gate passes a level over; it is sent when the severity rises", async (t) => {
+  const escalation = [
+    { after_minutes: 5, channel_ids: [phone] },
+    { after_minutes: 10, channel_ids: [boss], min_severity: "critical" as const },
+    { after_minutes: 15, channel_ids: [phone] },
+  ];
+  const target = await monitor({ alerts: [{ channel_id: world.channelId }], escalation });
+  await report(target, "FF");
+  for (let at = 0; at < 16; at++) {
+    clock.advance(minute);
+    await sendEscalations(system);
+  }
+  t.strictSame(await log(target), ["opened chat", "unacknowledged1 phone", "unacknowledged3 phone"]);
+  const [incident] = await world.incidents(target);
+  await narrateIncident(owner, incident!.id, { severity: "critical" });
+  await sendEscalations(system);
+  t.strictSame(await log(target), [
+    "opened chat",
+    "unacknowledged1 phone",
+    "unacknowledged3 phone",
+    "escalated chat",
+    "unacknowledged2 boss",
+  ]);
+});
+
+t.test("gates of bindings and channels: the highest counts, an escalation is told as the first notice", async (t) => {
+  const alerts = [
+    { channel_id: world.channelId },
+    { channel_id: phone, min_severity: "major" as const },
+    { channel_id: boss },
+  ];
+  await updateChannel(owner, boss, { min_severity: "critical" });
+  t.teardown(async () => await updateChannel(owner, boss, { min_severity: "minor" }));
+  const target = await monitor({ alerts });
+  await report(target, "DD");
+  t.strictSame(await log(target), ["opened chat"]);
+  await report(target, "FF");
+  t.strictSame(await log(target), ["opened chat", "escalated chat", "escalated phone"]);
+  clock.advance(second);
+  await updateTarget(owner, target, { severity: "critical" });
+  const raised = ["escalated chat", "escalated phone", "escalated boss"];
+  t.strictSame((await log(target)).slice(3), raised, "what down means there is more severe from now on");
+  const [open] = (await listIncidents(owner, { state: "open", target_id: target, limit: 1, offset: 0 })).items;
+  t.strictSame([open!.severity, open!.peak_severity], ["critical", "critical"]);
+  await report(target, "PP");
+  t.strictSame((await log(target)).slice(6), ["resolved chat", "resolved phone", "resolved boss"]);
+
+  const quiet = await monitor({ alerts });
+  await report(quiet, "DDPP");
+  t.strictSame(await log(quiet), ["opened chat", "resolved chat"], "who heard of no opening hears of no end");
+});
+
+t.test("a severity that a person sets is told when it rises, and only then", async (t) => {
+  const target = await monitor({ alerts: [{ channel_id: world.channelId }] });
+  await report(target, "FF");
+  const { id } = (await world.incidents(target))[0]!;
+  for (const severity of ["critical", "minor", "minor", null] as const) await narrateIncident(owner, id, { severity });
+  t.strictSame(
+    await log(target),
+    ["opened chat", "escalated chat", "escalated chat"],
+    "to critical, and back to major",
+  );
+  await narrateIncident(owner, id, { severity: "minor" });
+  await updateTarget(owner, target, { severity: "critical" });
+  t.equal((await log(target)).length, 3, "a pinned severity stays");
+  await report(target, "PP");
+  await narrateIncident(owner, id, { severity: "critical" });
+  t.strictSame((await log(target)).slice(3), ["resolved chat"], "after the end nobody is told");
+});
 
 t.test("after_failures: a channel waits for its number of failing slots", async (t) => {
   const release = async () => ((await isHeldDue(system)) ? await releaseHeld(system, countFailingSlots) : 0);

@@ -1,5 +1,6 @@
 import { minuteMs } from "@statusmesh/shared/time";
 import type { Escalation } from "../../access/orgs/schema.ts";
+import { highest, isBelow, type Severity } from "../../platform/db/severity.ts";
 import { inBatches, type System } from "../../platform/context.ts";
 import { writeDeliveries } from "../deliveries/engine.ts";
 import * as queries from "./ladder-queries.ts";
@@ -14,6 +15,9 @@ export interface Climb {
   passed: number;
   /** When the ladder began, Unix ms. */
   from: number;
+  severity: Severity;
+  /** Levels that are over and whose channels were kept back by a gate. */
+  gated: readonly queries.PassedOver[];
 }
 
 /** A level whose channels are notified now. Levels count from 1. */
@@ -25,22 +29,42 @@ export interface LevelNotice {
 /**
  * The levels that are due at `now`, and the rest of the climb. A level none of whose channels can be reached goes on to
  * the next one at once. Where the last ones cannot be reached either, their existing channels get the notice all the
- * same, and it is held for them: nothing is lost.
+ * same, and it is held for them: nothing is lost. Channels whose gate is above the severity are passed over, and get
+ * the notice of their level once the severity has risen.
  */
 export function climb(
   ladder: Escalation,
-  { passed, from }: Climb,
+  { passed, from, severity, gated: before }: Climb,
   now: number,
-  channels: ReadonlyMap<string, "reachable" | "outside">,
-): { notices: LevelNotice[]; passed: number; dueAt: number | null } {
+  channels: ReadonlyMap<string, queries.Reach>,
+): { notices: LevelNotice[]; passed: number; gated: queries.PassedOver[]; dueAt: number | null } {
   const notices: LevelNotice[] = [];
+  const gated: queries.PassedOver[] = [];
+  const isKept = (id: string, level: Escalation[number]): boolean => {
+    const channel = channels.get(id);
+    return channel !== undefined && isBelow(severity, highest(channel.gate, level.min_severity));
+  };
+  /** Notes the channels of a level that a gate keeps back; returns the others. */
+  const passGates = (level: Escalation[number], ids: readonly string[]): string[] => {
+    const kept = ids.filter((id) => isKept(id, level));
+    if (kept.length > 0) gated.push({ after_minutes: level.after_minutes, channel_ids: kept });
+    return ids.filter((id) => !kept.includes(id));
+  };
+  for (const { after_minutes: minutes, channel_ids: ids } of before) {
+    const at = ladder.findIndex((one) => one.after_minutes === minutes);
+    if (at < 0) continue;
+    const free = passGates(ladder[at]!, ids).filter((id) => channels.has(id));
+    if (free.length > 0) notices.push({ level: at + 1, channelIds: free });
+  }
   let skipped: string[] = [];
   // By minutes and not by number: the ladder may have changed since.
   let level = ladder.filter(({ after_minutes }) => after_minutes <= passed).length;
   for (; level < ladder.length; level++) {
-    const { after_minutes: minutes, channel_ids: ids } = ladder[level]!;
+    const { after_minutes: minutes, channel_ids: all } = ladder[level]!;
     if (skipped.length === 0 && from + minutes * minuteMs > now) break;
-    const reached = ids.filter((id) => channels.get(id) === "reachable");
+    const ids = passGates(ladder[level]!, all);
+    if (ids.length === 0) continue;
+    const reached = ids.filter((id) => channels.get(id)?.hours === "reachable");
     if (reached.length > 0) notices.push({ level: level + 1, channelIds: reached });
     skipped = reached.length > 0 ? [] : [...skipped, ...ids];
   }
@@ -50,6 +74,7 @@ export function climb(
   return {
     notices,
     passed: Math.max(passed, ladder[level - 1]?.after_minutes ?? 0),
+    gated,
     dueAt: next === undefined ? null : from + next.after_minutes * minuteMs,
   };
 }
@@ -99,14 +124,15 @@ export async function sendEscalations(system: System, after = 0): Promise<number
     const named = due.flatMap(({ ladder }) => ladder.flatMap((level) => level.channel_ids));
     const channels = await queries.selectReachable(tx.sql, [...new Set(named)], now);
     const climbed = due.map((incident) => {
-      const { ladder, passed, from } = incident;
-      return { ...climb(ladder, { passed, from: from.getTime() }, now, channels), incident };
+      const { ladder, from } = incident;
+      return { ...climb(ladder, { ...incident, from: from.getTime() }, now, channels), incident };
     });
     await queries.writeClimbs(
       tx.sql,
-      climbed.map(({ incident, passed, dueAt, notices }) => ({
+      climbed.map(({ incident, passed, gated, dueAt, notices }) => ({
         id: incident.id,
         passed,
+        gated,
         dueAt,
         sent: notices.length,
       })),

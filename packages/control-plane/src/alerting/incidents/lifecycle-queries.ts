@@ -68,7 +68,8 @@ export async function narrateIncident(
           ? sql``
           : sql`, severity_pinned = ${severity !== null},
         severity = coalesce(${severity}, case
-          when case when ended_at is null then impact else peak_impact end = 'degraded' then 'minor' else 'major' end)`
+          when case when ended_at is null then impact else peak_impact end = 'degraded' then 'minor'
+          else (select t.severity from targets t where t.id = incidents.target_id) end)`
       }
     where org_id = ${orgId} and id = ${id}`;
 }

@@ -21,6 +21,8 @@ export interface NoticeState {
   id: string;
   severity: Severity;
   severity_pinned: boolean;
+  /** A notice of the incident has left or is held. */
+  was_told: boolean;
   held_reason: Transition | null;
   held_seq: number | null;
   is_held: boolean;
@@ -36,7 +38,8 @@ export type HoldStage = "asking" | "asked" | "parent" | "ended" | "recheck" | "f
 /** Locks incidents in id order and reads what decides about their notices. */
 export async function lockNoticeStates(sql: Db, ids: readonly string[], at: Date): Promise<NoticeState[]> {
   return await sql<NoticeState[]>`
-    select i.id, i.severity, i.severity_pinned, i.held_reason, i.held_seq, ${isHeld(sql, at)} as is_held,
+    select i.id, i.severity, i.severity_pinned, i.escalation_from is not null or i.held_reason is not null as was_told,
+      i.held_reason, i.held_seq, ${isHeld(sql, at)} as is_held,
       i.hold_stage, p.id as parent_incident,
       ${isParentUnclear(sql)} as parent_unclear
     from incidents i left join lateral (${openParent(sql)}) p on true
@@ -119,7 +122,7 @@ export interface LeftIncident extends NoticeSubject {
 export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIncident[]> {
   return await sql<LeftIncident[]>`
     with over as (
-      select i.id, i.in_maintenance, f.in_window, i.held_reason, i.held_seq, f.is_held, t.name,
+      select i.id, i.in_maintenance, f.in_window, i.held_reason, i.held_seq, f.is_held, t.name, t.severity,
         make_interval(secs => t.renotify_interval_secs) as period, p.id as parent,
         -- Held by nothing else, an opening passes the dependencies like a new one.
         case when f.is_held or i.held_reason is null or i.held_reason not in ('opened', 'reopened')
@@ -145,8 +148,8 @@ export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIn
         else greatest(i.reminder_due_at, ${at}::timestamptz + over.period) end
     from over where i.id = over.id
     returning ${noticeColumns(sql)}, i.retracted, over.name as monitor_name,
-      case when over.held_reason = 'escalated' and not i.severity_pinned then i.engine_severity else i.severity end
-        as severity,
+      case when over.held_reason = 'escalated' and not i.severity_pinned and i.engine_severity <> 'minor'
+        then over.severity else i.severity end as severity,
       over.in_maintenance and not over.in_window as left_maintenance,
       case when not over.is_held and over.stage is null then over.held_reason end as was_held_reason,
       over.held_seq as was_held_seq, over.stage = 'parent' as entered_parent,

@@ -14,7 +14,7 @@ import {
 } from "./maintenance-queries.ts";
 import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
 import { followDependencies, tellHeld, withDependents } from "./dependencies.ts";
-import { startLadders } from "./ladder-queries.ts";
+import { resumeGated, startLadders } from "./ladder-queries.ts";
 import type { Transition } from "./machine.ts";
 import { outboxNotice } from "./notices.ts";
 import type { Reason } from "../channels/schema.ts";
@@ -34,8 +34,8 @@ function coalesce(held: HeldNotice | null, next: HeldNotice): HeldNotice {
 
 /**
  * Returns the notices to send now. Those that something holds wait; a held notice and the next one that leaves are sent
- * as one. A severity that a person has pinned replaces that of the notice; it
- * does not escalate. Call it in the transaction that changed the incidents.
+ * as one. A severity that a person has pinned replaces that of the notice; results
+ * do not escalate it. Call it in the transaction that changed the incidents.
  */
 export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: Date): Promise<OutboxNotice[]> {
   if (notices.length === 0) return [];
@@ -48,7 +48,9 @@ export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: 
     const id = planned.notice.incident_id;
     const state = states.get(id);
     const reason = planned.notice.reason as Transition;
-    if (state === undefined || (reason === "escalated" && state.severity_pinned)) continue;
+    if (state === undefined || (reason === "escalated" && state.severity_pinned && planned.raised !== true)) continue;
+    // An incident that was opened without notices stays silent.
+    if (planned.raised === true && !state.was_told) continue;
     const stored =
       state.held_reason === null || state.held_seq === null ? null : { reason: state.held_reason, seq: state.held_seq };
     const before = held.has(id) ? held.get(id)! : stored;
@@ -88,12 +90,15 @@ function stageOf(state: NoticeState, reason: Transition): HoldStage | null {
 }
 
 /**
- * Writes notices that nothing holds into the outbox, and begins the ladders of those that open or reopen an incident.
+ * Writes notices that nothing holds into the outbox, and begins the ladders of those that open or reopen an incident;
+ * levels that a gate passed over follow an escalation.
  * Returns the number of deliveries.
  */
 export async function sendNotices(sql: Sql, notices: readonly OutboxNotice[], now: Date): Promise<number> {
   const opening = notices.filter(({ notice }) => isOpening(notice.reason)).map(({ notice }) => notice.incident_id);
   await startLadders(sql, opening, now);
+  const raised = notices.filter(({ notice }) => notice.reason === "escalated").map(({ notice }) => notice.incident_id);
+  await resumeGated(sql, raised, now);
   return await writeDeliveries(sql, now.getTime(), await withDependents(sql, notices));
 }
 

@@ -107,12 +107,20 @@ const acts: Record<string, (model: Model, real: Real) => Promise<unknown>> = {
     await updateTarget(owner, target, { enabled: true });
   },
   "pin critical": async (model, { target }) => {
-    if (model.last !== undefined) model.last.pinned = "critical";
+    model.pin("critical", clock.now());
     await onLast((id) => narrateIncident(owner, id, { severity: "critical" }))(target);
   },
   unpin: async (model, { target }) => {
-    if (model.last !== undefined) model.last.pinned = null;
+    model.pin(null, clock.now());
     await onLast((id) => narrateIncident(owner, id, { severity: null }))(target);
+  },
+  "down is critical": async (model, { target }) => {
+    model.setDown("critical", clock.now());
+    await updateTarget(owner, target, { severity: "critical" });
+  },
+  "down is major": async (model, { target }) => {
+    model.setDown("major", clock.now());
+    await updateTarget(owner, target, { severity: "major" });
   },
   remind: async (model, { replicas }) => {
     model.remind(clock.now());
@@ -163,12 +171,12 @@ async function compare(model: Model, { target }: Real, step: string): Promise<vo
       array(select d.reason from deliveries d where d.incident_id = i.id order by d.created_at, d.id) as reasons
     from incidents i where i.target_id = ${target} and not i.retracted order by i.id`;
   const real = rows.map(({ id: _, ...row }) => ({ ...row, reasons: row.reasons.join(" ") }));
-  const wanted = model.incidents.map(({ open, severity, peak, pinned, reopened, acknowledged, notices }) => ({
-    open,
-    severity: pinned ?? (open ? severity : peak),
-    reopened,
-    acknowledged,
-    reasons: notices.map(({ reason }) => reason).join(" "),
+  const wanted = model.incidents.map((incident) => ({
+    open: incident.open,
+    severity: model.shown(incident),
+    reopened: incident.reopened,
+    acknowledged: incident.acknowledged,
+    reasons: incident.notices.map(({ reason }) => reason).join(" "),
   }));
   if (JSON.stringify(real) !== JSON.stringify(wanted))
     throw new Error(`after "${step}" there is ${JSON.stringify(real)}, and by the rules ${JSON.stringify(wanted)}`);

@@ -2,12 +2,14 @@ import { newId } from "@statusmesh/shared/ids";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
+import { isBelow } from "../../platform/db/severity.ts";
 import { iso, type Page, pageOf } from "../../platform/http/wire.ts";
 import { takeOne } from "../../access/plans/service.ts";
 import { countNotes } from "./event-queries.ts";
 import type { IncidentEvent } from "./event-schema.ts";
 import { actorOf, appendEvents, newestEvent } from "./events.ts";
 import { lockEvidence } from "./evidence.ts";
+import { raiseAsPerson } from "./evidence-decisions.ts";
 import { findIncident } from "./find.ts";
 import { recorded } from "./lifecycle.ts";
 import * as queries from "./lifecycle-queries.ts";
@@ -17,7 +19,8 @@ import type { Incident } from "./schema.ts";
 
 /**
  * Changes title, description and severity: a field that is left out stays, null clears it. A severity pins it, so that
- * results no longer raise it; null brings the severity of the engine back. Sends no notice. Also after the end.
+ * results no longer raise it; null brings the severity of the engine back. A higher severity of an open incident is an
+ * escalation, of which its channels are notified. Also after the end.
  */
 export async function narrateIncident(ctx: Ctx, id: string, narration: Narration): Promise<Incident> {
   requireScope(ctx, "incidents:write");
@@ -34,6 +37,8 @@ export async function narrateIncident(ctx: Ctx, id: string, narration: Narration
         after: after.severity,
         pinned: after.severity_pinned,
       });
+    if (after.ended_at === null && isBelow(before.severity, after.severity))
+      await raiseAsPerson(tx, after.target_id, id);
   });
 }
 

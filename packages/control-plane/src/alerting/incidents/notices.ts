@@ -21,6 +21,8 @@ export interface NoticeToSend {
   readonly seq: number;
   /** The incident as it was at that moment. */
   readonly incident: IncidentState;
+  /** True where a person raised the severity: that counts although it is pinned. */
+  readonly raised?: true;
 }
 
 export interface PlayedTransition {

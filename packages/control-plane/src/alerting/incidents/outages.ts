@@ -2,7 +2,7 @@ import { isId } from "@statusmesh/shared/ids";
 import { hourMs } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { type OutageRow, selectChanges, selectOutages, selectOutagesOf } from "./outage-queries.ts";
-import type { Impact, Severity } from "./schema.ts";
+import type { Impact, Incident, Severity } from "./schema.ts";
 
 /** The part of an incident row that says how long it failed. */
 export interface OutageTimes {
@@ -26,9 +26,13 @@ export function outageState(pinned: Severity | null, impact: Impact): Impact {
   return pinned === "critical" || impact === "major_outage" ? "major_outage" : "partial_outage";
 }
 
-/** Highest severity of an incident so far. */
-export function peakSeverity(row: { severity: Severity; severity_pinned: boolean; peak_impact: Impact }): Severity {
-  return row.severity_pinned ? row.severity : row.peak_impact === "degraded" ? "minor" : "major";
+/** Highest severity of an incident so far, of a target where down means `downSeverity`. */
+export function peakSeverity(
+  { severity, ...row }: Pick<Incident, "severity" | "severity_pinned"> & { peak_impact: Impact; ended_at: Date | null },
+  downSeverity: Severity,
+): Severity {
+  if (row.severity_pinned || row.ended_at !== null) return severity;
+  return row.peak_impact === "degraded" ? "minor" : downSeverity;
 }
 
 /** Changes between failing and passing within an hour from which on a monitor flaps. */

@@ -1,6 +1,6 @@
 import { copyCheckpoint, current, type Evaluation, type EvaluationState } from "./replay.ts";
 import { closedSilently, keepNotified, planNotices } from "./notices.ts";
-import { type Checkpoint, close, decide, type EngineSeverity, manualIncident } from "./machine.ts";
+import { type Checkpoint, close, copyIncident, decide, type EngineSeverity, manualIncident } from "./machine.ts";
 import type { Policy } from "./policy.ts";
 
 /*
@@ -115,5 +115,23 @@ export function restart(policy: Policy, state: EvaluationState, at: number): Eva
   const horizon = folded.horizon[0] < at ? ([at, ""] as const) : folded.horizon;
   return { ...unchanged, state: { ...folded, base, horizon }, checkpoint: base };
 }
+
+/**
+ * The same with the notice that an open incident has become more severe, if its channels know of it. `raised`: a person
+ * has set the severity of the incident.
+ */
+export function withRaise(evaluation: Evaluation, by: { raised?: true } = {}): Evaluation {
+  const { checkpoint, state, notices } = evaluation;
+  const { incident } = checkpoint;
+  const last = incident === null ? undefined : state.notified[incident.id];
+  if (incident === null || incident.closedAt !== null || last?.state !== "open") return evaluation;
+  const notified = { ...state.notified, [incident.id]: { ...last, escalated: last.escalated + 1 } };
+  const notice = { reason: "escalated" as const, seq: last.escalated, incident: copyIncident(incident), ...by };
+  return { ...evaluation, state: { ...state, notified }, notices: [...notices, notice] };
+}
+
+/** {@link withRaise} of evidence that is otherwise unchanged. */
+export const raise = (policy: Policy, state: EvaluationState): Evaluation =>
+  withRaise({ ...unchanged, state, checkpoint: current(policy, state) }, { raised: true });
 
 const unchanged = { inserted: [], updated: [], retracted: [], notices: [] };

@@ -80,7 +80,11 @@ async function listOf(ctx: Ctx, asked: ReturnType<typeof readQuery>, stripsOf: S
       list.causes.map(({ exampleId }) => exampleId),
     ),
   ]);
-  const items = list.items.map((one) => ({ ...one, changes: flaps.get(one.target_id) ?? 0 }));
+  const items = list.items.map((one) => ({
+    ...one,
+    rank: service.rankOf(one),
+    changes: flaps.get(one.target_id) ?? 0,
+  }));
   return {
     list: { ...list, items },
     causes: list.causes.map((one) => ({
@@ -127,7 +131,7 @@ export const incidentsPages = (stripsOf: StripsOf) => [
         title: numbered("On call", open.waiting),
         open,
         causes: causes.map((one) => ({ ...inWords(one, region), call: shared.get(one.key) ?? null })),
-        items: items.map((one) => ({ ...one, call: calls.get(one.id) ?? null })),
+        items: items.map((one) => ({ ...one, rank: service.rankOf(one), call: calls.get(one.id) ?? null })),
         hidden: total - causes.length - items.length,
       },
     };

@@ -14,6 +14,7 @@ import {
 } from "../../platform/db/sql.ts";
 import { type Cause, causeTables } from "../../platform/db/causes.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
+import { severityOrder } from "../../platform/db/severity.ts";
 import type { OutageTimes } from "./outages.ts";
 import type { PolicyFields } from "./policy.ts";
 import type { Impact, Incident, Severity } from "./schema.ts";
@@ -23,6 +24,8 @@ type Shown = StoredRow<Omit<Incident, "state" | "peak_severity" | "duration_secs
 export interface IncidentRow extends Shown, OutageTimes {
   opened_at: Date;
   peak_impact: Impact;
+  /** What down means at its target. */
+  down_severity: Exclude<Severity, "minor">;
   imported: boolean;
 }
 
@@ -30,7 +33,7 @@ const columns = (sql: Db) => sql`
   i.id, i.target_id, t.name as monitor_name, i.severity, i.severity_pinned, i.peak_impact,
   i.started_at, i.opened_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
   i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.regions_down, i.regions_up,
-  i.public_title, i.public_description, i.created_at, i.updated_at, i.imported,
+  i.public_title, i.public_description, i.created_at, i.updated_at, i.imported, t.severity as down_severity,
   case when i.acknowledged_at is not null then (
     select jsonb_build_object('type', e.actor_type, 'id', e.actor_id, 'name', e.actor_name)
     from incident_events e
@@ -62,7 +65,8 @@ const incidentCauses = (sql: Db, orgId: string) =>
     sql,
     orgId,
     sql`
-      select i.id, t.host, t.tags, i.error_sample as error, i.regions_down as regions
+      select i.id, t.host, t.tags, i.error_sample as error, i.regions_down as regions,
+        i.severity = 'critical' as critical
       from incidents i join targets t on t.id = i.target_id
       where i.org_id = ${orgId} and i.ended_at is null and not i.retracted`,
   );
@@ -93,9 +97,32 @@ const matching = (
           select id from caused where kind = ${cause.kind} and value = ${cause.value})`
   }`;
 
+/** Ranks of an incident in lists: open ones by severity, acknowledged ones by severity, closed ones. */
+export const ranks = 7;
+
+/** SQL: the rank of incident `i`, from 0. */
+export const rankOf = (sql: Db) => sql`
+  case when i.ended_at is not null then ${ranks - 1}::int
+    else ${severityOrder(sql, sql`i.severity`)} - 1 + case when i.acknowledged_at is null then 0 else 3 end end`;
+
+/** Order of lists of incidents: by rank, then by start, newest first. */
+const inRank = (sql: Db) => sql`${rankOf(sql)}, i.started_at desc, i.id desc`;
+
+/** Condition: no member of a line of `selectIncidentCauses`. */
+const alone = (sql: Db, orgId: string, filter: IncidentFilter) =>
+  sql`i.id not in (${causeMembers(sql, orgId, filter)} select id from matched where n > 1)`;
+
+/** Incidents that share no line with others, by rank. */
+export async function countAlone(sql: Db, orgId: string, filter: IncidentFilter): Promise<number[]> {
+  const rows = await sql<{ rank: number; count: number }[]>`
+    select ${rankOf(sql)} as rank, count(*)::int as count from incidents i
+    where ${matching(sql, orgId, filter)} and ${alone(sql, orgId, filter)} group by 1`;
+  return Array.from({ length: ranks }, (_, rank) => rows.find((row) => row.rank === rank)?.count ?? 0);
+}
+
 /**
- * Open ones first, those without an acknowledgement at the top, then by start, newest first. With `grouped`, without
- * the incidents that share a line of `selectIncidentCauses`, which are counted all the same.
+ * In the order of {@link inRank}. With `grouped`, without the incidents that share a line of `selectIncidentCauses`,
+ * which are counted all the same.
  */
 export async function selectIncidents(
   sql: Db,
@@ -103,14 +130,10 @@ export async function selectIncidents(
   filter: IncidentFilter,
   { grouped = false, limit, offset }: Paging & { grouped?: boolean },
 ): Promise<Listed<IncidentRow>> {
-  const alone = grouped
-    ? sql`and i.id not in (${causeMembers(sql, orgId, filter)} select id from matched where n > 1)`
-    : sql``;
   const part = sql<IncidentRow[]>`
     select ${columns(sql)} from incidents i join targets t on t.id = i.target_id
-    where ${matching(sql, orgId, filter)} ${alone}
-    order by i.ended_at is not null, i.ended_at is null and i.acknowledged_at is not null, i.started_at desc, i.id desc
-    limit ${limit} offset ${offset}`;
+    where ${matching(sql, orgId, filter)} ${grouped ? sql`and ${alone(sql, orgId, filter)}` : sql``}
+    order by ${inRank(sql)} limit ${limit} offset ${offset}`;
   const all = sql`from incidents i where ${matching(sql, orgId, filter)}`;
   return await listed(sql, all, limit === 0 ? Promise.resolve([]) : part);
 }
@@ -124,7 +147,7 @@ export async function selectIncidentIds(
 ): Promise<string[]> {
   const rows = await inPortions(sql<{ id: string }[]>`
     select i.id from incidents i where ${matching(sql, orgId, filter)}
-    order by i.ended_at is not null, i.started_at desc, i.id desc limit ${limit}`);
+    order by ${inRank(sql)} limit ${limit}`);
   return rows.map(({ id }) => id);
 }
 
@@ -200,12 +223,14 @@ export interface PolicyRow extends PolicyFields {
   org_id: string;
   name: string;
   renotify_interval_secs: number;
+  /** What down means there. */
+  severity: Exclude<Severity, "minor">;
 }
 
 export async function selectPolicies(sql: Db, orgId: string, targetIds: readonly string[]): Promise<PolicyRow[]> {
   return await sql<PolicyRow[]>`
     select id, org_id, name, ${budgetOf(sql, sql`spec`)} as timeout, interval_secs, alert_confirmations, region_policy,
-      renotify_interval_secs
+      renotify_interval_secs, severity, flap_detection
     from targets where org_id = ${orgId} and id = any(${arrayOf(targetIds)}::uuid[])`;
 }
 

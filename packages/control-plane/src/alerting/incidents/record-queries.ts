@@ -14,6 +14,8 @@ export interface ManualFacts {
 export interface IncidentFacts {
   orgId: string;
   targetId: string;
+  /** Severity of its incidents that are more than minor. */
+  downSeverity: Exclude<Severity, "minor">;
   errorSample: string | null;
   closedBy: Exclude<Incident["closed_by"], null>;
   /** Of an incident that a person opens. */
@@ -26,6 +28,10 @@ export interface NewFacts {
   /** When the next reminder is due; null for none. */
   reminderDueAt: Date | null;
 }
+
+/** Severity of an incident, now or of the worst that failed. */
+export const shownSeverity = ({ downSeverity }: Pick<IncidentFacts, "downSeverity">, incident: IncidentState) =>
+  severityOf(incident) === "minor" ? "minor" : downSeverity;
 
 const at = (ms: number | null): Date | null => (ms === null ? null : new Date(ms));
 
@@ -47,7 +53,7 @@ const evaluatedOf = ({ facts, incident, reminderDueAt }: NewFacts) => ({
   ended_at: at(incident.endedAt),
   outage_since: outageSince(incident),
   past_outage_ms: incident.pastMs,
-  severity: severityOf(incident),
+  severity: shownSeverity(facts, incident),
   engine_severity: incident.severity,
   impact: incident.impact,
   peak_impact: incident.peakImpact,

@@ -10,10 +10,11 @@ import {
   insertIncidents,
   outageSince,
   retractIncidents,
+  shownSeverity,
   updateIncidents,
 } from "./record-queries.ts";
 import { writeOutages } from "./outage-queries.ts";
-import { type IncidentState, severityOf } from "./machine.ts";
+import type { IncidentState } from "./machine.ts";
 
 export interface EvaluatedTarget extends IncidentFacts {
   name: string;
@@ -65,9 +66,10 @@ export async function recordEvaluations(
   if (written.length > 0) await writeOutages(sql, written);
   if (events.length > 0) await insertEvents(sql, events, now);
   const notices = evaluated.flatMap((target) =>
-    target.evaluation.notices.map(({ reason, seq, incident }) =>
-      outboxNotice(subjectOf(target, incident), reason, seq, publicUrl),
-    ),
+    target.evaluation.notices.map(({ reason, seq, incident, raised }) => ({
+      ...outboxNotice(subjectOf(target, incident), reason, seq, publicUrl),
+      ...(raised === true ? { raised } : {}),
+    })),
   );
   await sendNotices(sql, await passGate(sql, notices, now), now);
 }
@@ -82,7 +84,7 @@ const subjectOf = (target: EvaluatedTarget, incident: IncidentState): NoticeSubj
   org_id: target.orgId,
   target_id: target.targetId,
   monitor_name: target.name,
-  severity: severityOf(incident),
+  severity: shownSeverity(target, incident),
   started_at: new Date(incident.startedAt),
   ended_at: incident.endedAt === null ? null : new Date(incident.endedAt),
   outage_since: outageSince(incident),
@@ -96,7 +98,7 @@ const subjectOf = (target: EvaluatedTarget, incident: IncidentState): NoticeSubj
 function transitionsOf(target: EvaluatedTarget, before: IncidentBefore | null, incident: IncidentState): NewEvent[] {
   const event = (kind: EventKind, detail: object) => eventOf(target, incident.id, kind, detail);
   const { regionsDown: regions_down, regionsUp: regions_up, closedAt, reopened } = incident;
-  const shown = target.manual?.severity ?? severityOf({ ...incident, closedAt: null });
+  const shown = target.manual?.severity ?? shownSeverity(target, { ...incident, closedAt: null });
   const facts = { severity: shown, error: target.errorSample, regions_down, regions_up };
   const time = (ms: number) => new Date(ms).toISOString();
   const events: NewEvent[] = [];
@@ -110,7 +112,7 @@ function transitionsOf(target: EvaluatedTarget, before: IncidentBefore | null, i
     open = true;
   }
   if (before?.engine_severity === "minor" && reopenings <= 0 && incident.severity === "major")
-    events.push(event("escalated", { severity: "major", regions_down, regions_up }));
+    events.push(event("escalated", { severity: target.downSeverity, regions_down, regions_up }));
   if (open && closedAt !== null)
     events.push(
       event("resolved", { closed_by: target.closedBy, regions_down, regions_up, confirmed_at: time(closedAt) }),

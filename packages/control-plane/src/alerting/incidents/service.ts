@@ -1,7 +1,9 @@
 import { isId, newId } from "@statusmesh/shared/ids";
 import { type ActorCtx, type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { type CauseLine, causeLine } from "../../platform/db/causes.ts";
+import { linePage } from "../../platform/db/lines.ts";
 import { type Page, pageOf } from "../../platform/http/wire.ts";
+import { severities } from "../../platform/db/severity.ts";
 import { portionsOf } from "../../platform/process/turns.ts";
 import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
 import { filterOf, findIncident, presentIncident } from "./find.ts";
@@ -47,7 +49,7 @@ export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
 export { listDeliveries, retryDelivery } from "./notifications.ts";
 export { listUpdates, narrateIncident, postNote, postUpdate } from "./narration.ts";
 
-/** The incidents of the organisation: open ones first, then by start, newest first. */
+/** The incidents of the organisation: open ones first, acknowledged ones behind them, by severity, then the newest. */
 export async function listIncidents(ctx: Ctx, query: IncidentQuery): Promise<Page<Incident>> {
   requireScope(ctx, "incidents:read");
   const filter = filterOf(query);
@@ -60,6 +62,7 @@ export interface IncidentCause extends CauseLine {
   /** `degraded` where all of them are minor. */
   state: "down" | "degraded";
   critical: boolean;
+  rank: number;
   since: Date;
 }
 
@@ -67,6 +70,7 @@ const presentCause = (row: IncidentCauseRow): IncidentCause => ({
   ...causeLine(row),
   state: row.minor === row.count ? "degraded" : "down",
   critical: row.critical > 0,
+  rank: row.rank,
   since: row.since,
 });
 
@@ -82,20 +86,20 @@ export async function listIncidentLines(
   const filter = filterOf(query);
   if (filter === null) return { items: [], causes: [], total: 0, limit, offset };
   // The first row carries the totals, so it is read on every page.
-  const first = await selectIncidentCauses(ctx.sql, ctx.orgId, filter, { limit, offset: 0 });
+  const first = await selectIncidentCauses(ctx.sql, ctx.orgId, filter, { limit: Math.max(limit, 1), offset: 0 });
   const { causes: causeCount = 0, incidents: inCauses = 0 } = first[0] ?? {};
+  const page =
+    causeCount === 0
+      ? { causes: { limit: 0, offset: 0 }, members: { limit, offset } }
+      : linePage(first[0]!.ranks, await queries.countAlone(ctx.sql, ctx.orgId, filter), { limit, offset });
   const causes =
-    offset === 0
-      ? first
-      : offset < causeCount
-        ? await selectIncidentCauses(ctx.sql, ctx.orgId, filter, { limit, offset })
-        : [];
-  const page = {
+    page.causes.limit > 0 && page.causes.offset > 0
+      ? await selectIncidentCauses(ctx.sql, ctx.orgId, filter, page.causes)
+      : first.slice(0, page.causes.limit);
+  const { rows, total } = await queries.selectIncidents(ctx.sql, ctx.orgId, filter, {
     grouped: causeCount > 0,
-    limit: limit - causes.length,
-    offset: Math.max(0, offset - causeCount),
-  };
-  const { rows, total } = await queries.selectIncidents(ctx.sql, ctx.orgId, filter, page);
+    ...page.members,
+  });
   return {
     items: rows.map(presentIncident),
     causes: causes.map(presentCause),
@@ -104,6 +108,12 @@ export async function listIncidentLines(
     offset,
   };
 }
+
+/** Rank of an incident among the lines of {@link listIncidentLines}, as in {@link queries.rankOf}. */
+export const rankOf = ({ state, severity, acknowledged_at: at }: Incident): number =>
+  state === "closed"
+    ? queries.ranks - 1
+    : severities.length - 1 - severities.indexOf(severity) + (at === null ? 0 : severities.length);
 
 /** How many incidents are open, from how many causes, and how many of both wait for an acknowledgement. */
 export async function openCounts(ctx: Ctx): Promise<queries.OpenCounts> {

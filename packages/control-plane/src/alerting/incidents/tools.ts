@@ -106,7 +106,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
         opened_at: iso(incident.opened_at),
         acknowledged_at: isoOrNull(incident.acknowledged_at),
         resolved_at: isoOrNull(incident.ended_at),
-        peak_severity: peakSeverity(incident),
+        peak_severity: peakSeverity(incident, incident.down_severity),
         outage_since: isoOrNull(incident.outage_since),
         past_outage_secs: outageSecs(incident),
         error_sample: clippedOrNull(incident.error_sample),

@@ -9,6 +9,7 @@ import {
   callsOfCauses,
   listIncidentLines,
   openCounts,
+  rankOf,
   regionNamer,
 } from "../../alerting/incidents/service.ts";
 import { activeWindows } from "../../alerting/maintenance/service.ts";
@@ -36,6 +37,8 @@ export interface Tile {
   by: string | null;
   /** The monitor, or the first one of a cause, whose last checks stand for it. */
   targetId: string;
+  critical: boolean;
+  rank: number;
 }
 
 /** States of the last 50 checks of a monitor, oldest first; none where it was deleted a moment ago. */
@@ -82,6 +85,8 @@ export const dashboardPages = [
           acknowledged: one.waiting === 0,
           by: null,
           targetId: one.exampleId,
+          critical: one.critical,
+          rank: one.rank,
         })),
       ...lines.items.map((one) => ({
         id: one.id,
@@ -92,8 +97,10 @@ export const dashboardPages = [
         acknowledged: one.acknowledged_at !== null,
         by: one.acknowledged_by?.name ?? null,
         targetId: one.target_id,
+        critical: one.severity === "critical",
+        rank: rankOf(one),
       })),
-    ];
+    ].sort((a, b) => a.rank - b.rank);
     const waiting = tiles.filter((tile) => !tile.acknowledged);
     const shown = waiting.slice(0, alarms).map(({ id }) => id);
     const [shared, alone] = await Promise.all([

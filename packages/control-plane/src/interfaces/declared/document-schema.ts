@@ -1,6 +1,6 @@
 import Type, { type TSchema } from "typebox";
 import { ChannelCreate } from "../../alerting/channels/schema.ts";
-import { escalationWords, maxLevels } from "../../access/orgs/schema.ts";
+import { escalationWords, maxLevels, MinSeverity } from "../../access/orgs/schema.ts";
 import { MaintenanceCreate } from "../../alerting/maintenance/schema.ts";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
 import { ComponentCreate, StatusPageCreate } from "../../publishing/status-pages/schema.ts";
@@ -68,6 +68,7 @@ const owned = {
 const bindingSettings = {
   after_failures: Type.Optional(Type.Integer({ minimum: 1, maximum: 20, description: "Failing slots to wait for" })),
   notify_recovery: Type.Optional(Flag("Whether the channel gets recoveries")),
+  min_severity: Type.Optional(MinSeverity),
 };
 
 const monitorFields = {
@@ -96,6 +97,7 @@ const monitorFields = {
           Type.String({ pattern: durationPattern }),
         ]),
         channels: Type.Array(Type.Union([reference, Closed({ channel_id: Type.String() })])),
+        min_severity: Type.Optional(MinSeverity),
       }),
       { maxItems: maxLevels, description: `${escalationWords}. Without it: that of the organisation` },
     ),

@@ -176,8 +176,13 @@ function channelBody(row: StoredChannel, exporting: Exporting): Json {
     name: row.name,
     config: but(shown, {}),
     ...but(
-      { enabled: row.enabled, is_default: row.is_default, active_hours: row.active_hours },
-      { enabled: true, is_default: false },
+      {
+        enabled: row.enabled,
+        is_default: row.is_default,
+        active_hours: row.active_hours,
+        min_severity: row.min_severity,
+      },
+      { enabled: true, is_default: false, min_severity: "minor" },
     ),
   };
 }
@@ -224,8 +229,9 @@ function monitorBody(row: StoredMonitor, exporting: Exporting): Json {
     }),
     ...but(
       {
-        escalation: row.escalation?.map(({ after_minutes, channel_ids: ids }) => ({
+        escalation: row.escalation?.map(({ after_minutes, channel_ids: ids, ...more }) => ({
           after_minutes,
+          ...more,
           channels: ids.map((id) => keys.channels.get(id) ?? { channel_id: id }),
         })),
       },
@@ -241,8 +247,17 @@ function monitorBody(row: StoredMonitor, exporting: Exporting): Json {
         tags: row.tags,
         notify_recovery: row.notify_recovery,
         renotify_interval_secs: row.renotify_interval_secs,
+        severity: row.severity,
+        flap_detection: row.flap_detection,
       },
-      { enabled: true, tags: [], notify_recovery: true, renotify_interval_secs: 3600 },
+      {
+        enabled: true,
+        tags: [],
+        notify_recovery: true,
+        renotify_interval_secs: 3600,
+        severity: "major",
+        flap_detection: true,
+      },
     ),
   };
 }

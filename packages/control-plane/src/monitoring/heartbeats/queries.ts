@@ -49,7 +49,8 @@ type TargetRow = Omit<HeartbeatTarget, "window" | "agentId" | "agentUntil"> &
 /** Heartbeat monitors, without those of deleted organisations, and their columns. */
 const targetsOf = (sql: Db) => ({
   columns: sql`t.id, t.org_id, t.name, t.kind, t.spec, t.enabled, ${budgetOf(sql, sql`t.spec`)} as timeout,
-    t.interval_secs, t.alert_confirmations, t.region_policy, t.renotify_interval_secs, h.pings::float8 as pings,
+    t.interval_secs, t.alert_confirmations, t.region_policy, t.renotify_interval_secs, t.severity, t.flap_detection,
+    h.pings::float8 as pings,
     h.agent_id, a.pings_until as agent_until, o.timezone, ${windowColumns(sql)}`,
   tables: sql`targets t join heartbeats h on h.target_id = t.id
     join orgs o on o.id = t.org_id and o.deleted_at is null

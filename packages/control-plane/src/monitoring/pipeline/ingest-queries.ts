@@ -18,7 +18,7 @@ export async function selectProbedTargets(sql: Db, ids: readonly string[], regio
   return await sql<ProbedTarget[]>`
     select t.id, t.org_id, t.kind, t.name, (t.spec ->> 'timeout')::int as timeout, t.interval_secs,
       t.created_at, ${intervalsOf(sql)} as intervals, t.enabled and g.enabled as enabled, t.alert_confirmations,
-      t.region_policy, t.renotify_interval_secs
+      t.region_policy, t.renotify_interval_secs, t.severity, t.flap_detection
     from targets t
     join target_regions r on r.target_id = t.id and r.region_id = ${region}
     join regions g on g.id = r.region_id

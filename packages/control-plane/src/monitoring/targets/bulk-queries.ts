@@ -7,7 +7,7 @@ import { pastIntervals, runDue, type TargetRow } from "./queries.ts";
 /** The columns that a bulk action needs. */
 export interface LockedTarget extends Pick<
   TargetRow,
-  "id" | "name" | "enabled" | "tags" | "interval_secs" | "alert_confirmations" | "region_policy"
+  "id" | "name" | "enabled" | "tags" | "interval_secs" | "alert_confirmations" | "region_policy" | "flap_detection"
 > {
   kind: CheckSpec["type"];
   /** Time budget of the check, ms. */
@@ -25,7 +25,7 @@ export async function lockTargets(sql: Db, orgId: string, ids: readonly string[]
     order by target_id for update`;
   return await sql<LockedTarget[]>`
     select id, name, enabled, tags, kind, ${budgetOf(sql, sql`spec`)} as timeout, interval_secs, alert_confirmations,
-      region_policy
+      region_policy, flap_detection
     from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for no key update`;
 }
 

@@ -267,6 +267,8 @@ function draft(ctx: ActorCtx, input: TargetCreate, id = newId()): queries.NewTar
     updated_at: now,
     managed: null,
     escalation: input.escalation ?? null,
+    severity: input.severity ?? "major",
+    flap_detection: input.flap_detection ?? true,
     depends_on: dependenciesOf(input.depends_on ?? []),
   };
 }

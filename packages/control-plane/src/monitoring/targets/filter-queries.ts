@@ -81,7 +81,7 @@ export const monitorCauses = (sql: Db, orgId: string, now: Date) =>
     orgId,
     sql`
       select t.id, t.host, t.tags, coalesce(s.last_error, i.error_sample) as error,
-        coalesce(i.regions_down, '{}') as regions
+        coalesce(i.regions_down, '{}') as regions, coalesce(i.severity = 'critical', false) as critical
       from ${monitorTables(sql)}
       where t.org_id = ${orgId} and t.enabled and s.status in ('down', 'error', 'degraded') and s.status_until >= ${now}
         and ${isProbed(sql)}`,

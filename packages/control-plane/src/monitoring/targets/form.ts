@@ -59,7 +59,16 @@ function addressOfSecrets(kind: CheckKind, check: CheckSpec): string | null {
 export const targetFields = (target: Target | null) =>
   fieldsOf(
     TargetCreate,
-    ["name", "interval", "enabled", "alert_confirmations", "notify_recovery", "renotify_interval_secs"],
+    [
+      "name",
+      "interval",
+      "enabled",
+      "alert_confirmations",
+      "notify_recovery",
+      "renotify_interval_secs",
+      "severity",
+      "flap_detection",
+    ],
     { base: "", scope: "f", values: target },
   );
 

@@ -4,11 +4,14 @@ import { dayMs } from "@statusmesh/shared/time";
 import { silentRegions } from "../agents/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { causeKey, readCause } from "../../platform/db/causes.ts";
+import { inLines } from "../../platform/db/lines.ts";
 import { causeName, causeTitle, namesOf, shareOf, withRegionName } from "../../platform/html/causes.ts";
 import { numbered, stateWords } from "../../platform/html/format.ts";
 import { type PageCall, wholeNumber } from "../../platform/html/pages.ts";
+import { ranks } from "./cause-queries.ts";
+import { rankOf } from "./monitors.ts";
 import { setupSteps } from "./setup.ts";
-import { flapping, regionNamer } from "../../alerting/incidents/service.ts";
+import { flapping, openCounts, regionNamer } from "../../alerting/incidents/service.ts";
 import { activeWindows } from "../../alerting/maintenance/service.ts";
 import { dayHistory, daySliceSecs, throttledTargets } from "../results/service.ts";
 import { monitorOrders, monitorSorts } from "./list-schema.ts";
@@ -93,27 +96,27 @@ async function linesOf(ctx: Ctx, asked: ListQuery) {
  * The lines of a page under headings: pinned, unacknowledged, acknowledged, the rest. One section without a heading
  * where a search or another order asks for a plain list.
  */
-function sectionsOf<C extends { acknowledged: boolean }, R extends MonitorRow & { state: string }>(
+function sectionsOf<C extends MonitorCause, R extends MonitorRow>(
   causes: readonly C[],
   rows: readonly R[],
   pinned: ReadonlySet<string>,
   { q, cause, sort, order }: ListQuery,
 ) {
   const isPlain = q !== "" || cause !== "" || (sort !== "" && sort !== "state") || order !== "";
-  if (isPlain) return [{ name: "all" as const, causes, rows }];
-  const failing = (row: R): boolean => row.state === "down" || row.state === "error";
-  const taken = (row: R): boolean => failing(row) && (row.open_incident?.acknowledged_at ?? null) !== null;
-  const others = rows.filter((row) => !pinned.has(row.target.id));
+  // A plain list has an order of its own.
+  if (isPlain) return [{ name: "all" as const, lines: inLines(causes, rows, () => ranks.rest) }];
+  const others = inLines(
+    causes,
+    rows.filter((row) => !pinned.has(row.target.id)),
+    rankOf,
+  );
+  const stored = rows.filter((row) => pinned.has(row.target.id));
   return [
-    { name: "pinned" as const, causes: [], rows: rows.filter((row) => pinned.has(row.target.id)) },
-    {
-      name: "waiting" as const,
-      causes: causes.filter(({ acknowledged }) => !acknowledged),
-      rows: others.filter((row) => failing(row) && !taken(row)),
-    },
-    { name: "taken" as const, causes: causes.filter(({ acknowledged }) => acknowledged), rows: others.filter(taken) },
-    { name: "rest" as const, causes: [], rows: others.filter((row) => !failing(row)) },
-  ].filter((section) => section.causes.length + section.rows.length > 0);
+    { name: "pinned" as const, lines: inLines<C, R>([], stored, () => ranks.rest) },
+    { name: "waiting" as const, lines: others.filter(({ rank }) => rank < ranks.acknowledged) },
+    { name: "taken" as const, lines: others.filter(({ rank }) => rank === ranks.acknowledged) },
+    { name: "rest" as const, lines: others.filter(({ rank }) => rank === ranks.rest) },
+  ].filter(({ lines }) => lines.length > 0);
 }
 
 const isNarrowed = (asked: ListQuery): boolean =>
@@ -167,8 +170,9 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
   const asked = readQuery(query);
   const grouping = asked.group !== "" && asked.in === "";
   const plain = !isNarrowed(asked) && !grouping && asked.sort === "" && asked.order === "" && asked.offset === 0;
-  const [region, list, overviewOfAll, tags, groups, silent, setup, maintenance] = await Promise.all([
+  const [region, open, list, overviewOfAll, tags, groups, silent, setup, maintenance] = await Promise.all([
     regionNamer(ctx),
+    openCounts(ctx),
     linesOf(ctx, asked),
     plain ? null : monitorsOverview(ctx),
     listTags(ctx, { limit: 1000, offset: 0 }),
@@ -218,8 +222,14 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
       prefixes: [...new Set([...(asked.group === "" ? [] : [asked.group]), ...prefixesOf(tags.items)])],
       states: shownStates.map((name) => ({ name, word: stateWords[name], count: list.counts[name] })),
       ...chipsOf(asked.tag, tags),
-      overview: overview({ ...all, causes: all.causes.map((line) => withRegionName(line, region)) }),
-      title: numbered("Monitors", all.counts.down + all.counts.error),
+      overview: overview({
+        ...all,
+        items:
+          overviewOfAll === null ? [...list.pinned, ...list.items].sort((a, b) => rankOf(a) - rankOf(b)) : all.items,
+        causes: all.causes.map((line) => withRegionName(line, region)),
+      }),
+      title: numbered("Monitors", open.waiting),
+      waiting: open.waiting,
       everything: shownStates.reduce((sum, name) => sum + all.counts[name], 0),
       lastCheck: all.last_check_at,
       silent: silent.map((region) => ({ ...region, ...silenceWords(region) })),

@@ -2,7 +2,7 @@ import { runs } from "../results/service.ts";
 import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
 import { minuteMs } from "@statusmesh/shared/time";
 import { arrayOf, columnOf, countOf, type Db, firstOf } from "../../platform/db/sql.ts";
-import { groupedMonitors } from "./cause-queries.ts";
+import { groupedMonitors, ranks } from "./cause-queries.ts";
 import {
   isNotified,
   isProbed,
@@ -55,8 +55,9 @@ const heartbeatShare = (sql: Db, now: Date) => {
         and (s.ends_at is null or s.ends_at > ${now}::timestamptz::date - ${uptimeDays}::int)), 0)`;
 };
 
-const worstFirst = (sql: Db, now: Date) =>
-  sql`array_position(array['down', 'error', 'degraded', 'unknown', 'up', 'paused'], ${stateAt(sql, now)})`;
+const worstFirst = (sql: Db, now: Date) => sql`
+  case when i.severity = 'critical' and t.enabled then 0 else 1 end,
+  array_position(array['down', 'error', 'degraded', 'unknown', 'up', 'paused'], ${stateAt(sql, now)})`;
 
 const sortKeys: Record<MonitorSort, SortKey> = {
   state: { by: worstFirst },
@@ -111,7 +112,7 @@ function orderOf(sql: Db, now: Date, { sort, order }: Sorting, grouped: boolean)
   const { by, largestFirst } = sortKeys[sort];
   const descending = order === null ? largestFirst === true : order === "desc";
   return sql`
-    ${grouped ? sql`${isAcknowledged(sql, now)},` : sql``}
+    ${grouped ? sql`${rankAt(sql, now)},` : sql``}
     ${by(sql, now)} ${descending ? sql`desc nulls last` : sql`asc nulls last`}, ${worstFirst(sql, now)},
     case when ${statusAt(sql, now)} in ('down', 'error', 'degraded') then coalesce(i.outage_since, s.status_since) end
       desc nulls last,
@@ -119,10 +120,29 @@ function orderOf(sql: Db, now: Date, { sort, order }: Sorting, grouped: boolean)
 }
 
 /**
- * Where a monitor stands in the grouped list: unacknowledged failures, acknowledged ones, all others.
+ * SQL: the rank of a monitor in the grouped list, as {@link rankOf} has it. Causes have those of `selectMonitorCauses`.
  */
-const isAcknowledged = (sql: Db, now: Date) => sql`
-  case when ${stateAt(sql, now)} not in ('down', 'error') then 2 when i.acknowledged_at is null then 0 else 1 end`;
+const rankAt = (sql: Db, now: Date) => sql`
+  case when i.severity = 'critical' and i.acknowledged_at is null
+      and ${stateAt(sql, now)} in ('down', 'error', 'degraded') then ${ranks.critical}::int
+    when ${stateAt(sql, now)} not in ('down', 'error') then ${ranks.rest}::int
+    when i.acknowledged_at is null then ${ranks.failing}::int else ${ranks.acknowledged}::int end`;
+
+/** Monitors that share no line with others, but those of `except`, by rank. */
+export async function countAlone(
+  sql: Db,
+  orgId: string,
+  now: Date,
+  filter: TargetFilter,
+  except: readonly string[],
+): Promise<number[]> {
+  const rows = await sql<{ rank: number; count: number }[]>`
+    select ${rankAt(sql, now)} as rank, count(*)::int as count from ${monitorTables(sql)}
+    where ${matching(sql, orgId, now, filter)} and t.id not in (${groupedMonitors(sql, orgId, now, filter)})
+      and t.id <> all(${arrayOf(except)}::uuid[])
+    group by 1`;
+  return Object.values(ranks).map((rank) => rows.find((row) => row.rank === rank)?.count ?? 0);
+}
 
 /** Which rows of a list, in which order. */
 interface ListPage {

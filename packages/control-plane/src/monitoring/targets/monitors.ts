@@ -3,10 +3,11 @@ import type { CheckStatus } from "@statusmesh/shared/result";
 import { isId } from "@statusmesh/shared/ids";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { type Cause, type CauseLine, causeLine } from "../../platform/db/causes.ts";
+import { linePage } from "../../platform/db/lines.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { explainVotes } from "../../alerting/incidents/service.ts";
 import { disabledRegionIds } from "../regions/service.ts";
-import { type MonitorCauseRow, selectMonitorCauses } from "./cause-queries.ts";
+import { type MonitorCauseRow, ranks, selectMonitorCauses } from "./cause-queries.ts";
 import { everything, filterOf } from "./filter-queries.ts";
 import * as queries from "./list-queries.ts";
 import type { MonitorOrder, MonitorSort } from "./list-schema.ts";
@@ -59,6 +60,19 @@ function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
   };
 }
 
+/** Where a monitor stands in the grouped list. */
+export function rankOf({
+  paused,
+  status,
+  open_incident: open,
+}: Pick<MonitorRow, "paused" | "status" | "open_incident">) {
+  const fails = !paused && (failingStates as readonly string[]).includes(status);
+  const taken = open !== null && open.acknowledged_at !== null;
+  if (fails && open?.severity === "critical" && !taken) return ranks.critical;
+  if (!fails || status === "degraded") return ranks.rest;
+  return taken ? ranks.acknowledged : ranks.failing;
+}
+
 /** The states of a failing monitor, worst first. */
 export const failingStates = ["down", "error", "degraded"] as const;
 type FailingState = (typeof failingStates)[number];
@@ -67,6 +81,8 @@ type FailingState = (typeof failingStates)[number];
 export interface MonitorCause extends CauseLine {
   /** True where every open incident of the members is acknowledged. */
   acknowledged: boolean;
+  critical: boolean;
+  rank: number;
   /** Worst state of the members. */
   state: FailingState;
   /** Members in each failing state. */
@@ -77,7 +93,9 @@ export interface MonitorCause extends CauseLine {
 
 export const presentCause = (row: MonitorCauseRow): MonitorCause => ({
   ...causeLine(row),
-  acknowledged: row.waiting === 0 && row.acknowledged > 0,
+  acknowledged: row.rank === ranks.acknowledged,
+  critical: row.critical,
+  rank: row.rank,
   state: failingStates.find((state) => row[state] > 0) ?? "degraded",
   states: { down: row.down, error: row.error, degraded: row.degraded },
   since: row.since,
@@ -139,12 +157,14 @@ export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<Moni
     queries.countTargets(sql, orgId, now, { ...filter, state: null, notified: false }),
   ]);
   const { causes: causeCount = 0, monitors: inCauses = 0 } = first[0] ?? {};
+  const page =
+    causeCount === 0
+      ? { causes: { limit: 0, offset: 0 }, members: { limit, offset } }
+      : linePage(first[0]!.ranks, await queries.countAlone(sql, orgId, now, filter, except), { limit, offset });
   const causes =
-    offset === 0
-      ? first.slice(0, limit)
-      : offset < causeCount
-        ? await selectMonitorCauses(sql, orgId, now, filter, { limit, offset })
-        : [];
+    page.causes.limit > 0 && page.causes.offset > 0
+      ? await selectMonitorCauses(sql, orgId, now, filter, page.causes)
+      : first.slice(0, page.causes.limit);
   const sorting = { sort, order };
   const [rows, pinned, apart] = await Promise.all([
     queries.selectMonitors(sql, orgId, now, filter, {
@@ -152,8 +172,7 @@ export async function listMonitors(ctx: Ctx, input: MonitorsInput): Promise<Moni
       grouped: causeCount > 0,
       inSections: grouped,
       except,
-      limit: limit - causes.length,
-      offset: Math.max(0, offset - causeCount),
+      ...page.members,
     }),
     except.length === 0
       ? []

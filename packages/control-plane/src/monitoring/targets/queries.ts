@@ -23,6 +23,9 @@ export interface TargetRow {
   notify_recovery: boolean;
   renotify_interval_secs: number;
   region_policy: RegionPolicy;
+  /** What down means there. */
+  severity: "major" | "critical";
+  flap_detection: boolean;
   write_source: WriteSource;
   created_at: Date;
   updated_at: Date;
@@ -39,9 +42,10 @@ export interface TargetRow {
 export const columns = (sql: Db) => sql`
   t.id, t.org_id, t.name, t.spec, t.interval_secs, t.enabled, t.tags, t.alert_confirmations, t.notify_recovery,
   t.renotify_interval_secs, t.region_policy, t.write_source, t.created_at, t.updated_at,
-  t.managed, t.escalation,
+  t.managed, t.escalation, t.severity, t.flap_detection,
   (select coalesce(json_strip_nulls(json_agg(json_build_object('channel_id', a.channel_id,
-      'after_failures', a.after_failures, 'notify_recovery', a.notify_recovery) order by a.position)), '[]')
+      'after_failures', a.after_failures, 'notify_recovery', a.notify_recovery, 'min_severity', a.min_severity)
+      order by a.position)), '[]')
     from target_alerts a where a.target_id = t.id) as alerts,
   array(select d.parent_id from target_dependencies d where d.target_id = t.id order by d.position) as depends_on,
   case when t.kind = 'heartbeat' then (
@@ -82,19 +86,20 @@ export async function insertTargets(sql: Db, rows: readonly string[]): Promise<v
     with given as (
       select id, org_id, name, spec, search_text, host, interval_secs, enabled, tags, alert_confirmations,
         notify_recovery, renotify_interval_secs, region_policy, regions, write_source, created_at, updated_at,
-        escalation
+        escalation, severity, flap_detection
       from jsonb_to_recordset(${`[${rows.join()}]`}::text::jsonb) as g
         (id uuid, org_id uuid, name text, spec jsonb, search_text text, host text, interval_secs integer,
           enabled boolean, tags text[], alert_confirmations integer, notify_recovery boolean,
           renotify_interval_secs integer, region_policy jsonb, regions text[], write_source text,
-          created_at timestamptz, updated_at timestamptz, escalation jsonb)
+          created_at timestamptz, updated_at timestamptz, escalation jsonb, severity text, flap_detection boolean)
     ), stored as (
       insert into targets
         (id, org_id, name, kind, spec, search_text, host, interval_secs, enabled, tags, alert_confirmations,
-          notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at, escalation)
+          notify_recovery, renotify_interval_secs, region_policy, write_source, created_at, updated_at, escalation,
+          severity, flap_detection)
       select id, org_id, name, spec ->> 'type', spec, search_text, host, interval_secs, enabled, tags,
         alert_confirmations, notify_recovery, renotify_interval_secs, region_policy, write_source, created_at,
-        updated_at, nullif(escalation, 'null')
+        updated_at, nullif(escalation, 'null'), severity, flap_detection
       from given returning id
     ), blank as (
       insert into target_states (target_id, state, status) select id, '', 'unknown' from stored
@@ -117,11 +122,12 @@ export const bindingsOf = (targetId: string, alerts: readonly Alert[]): Binding[
 export async function insertAlerts(sql: Db, alerts: readonly Binding[]): Promise<void> {
   if (alerts.length === 0) return;
   await sql`
-    insert into target_alerts (target_id, channel_id, position, after_failures, notify_recovery)
+    insert into target_alerts (target_id, channel_id, position, after_failures, notify_recovery, min_severity)
     select * from unnest(${arrayOf(alerts.map((it) => it.targetId))}::uuid[],
       ${arrayOf(alerts.map((it) => it.channel_id))}::uuid[], ${arrayOf(alerts.map((it) => it.position))}::integer[],
       ${arrayOf(alerts.map((it) => it.after_failures ?? null))}::integer[],
-      ${arrayOf(alerts.map((it) => it.notify_recovery ?? null))}::boolean[])`;
+      ${arrayOf(alerts.map((it) => it.notify_recovery ?? null))}::boolean[],
+      ${arrayOf(alerts.map((it) => it.min_severity ?? null))}::text[])`;
 }
 
 /** Binds targets to exactly these channels. */
@@ -246,12 +252,13 @@ export async function updateTargets(
       enabled = n.enabled, tags = n.tags, alert_confirmations = n.alert_confirmations,
       notify_recovery = n.notify_recovery, renotify_interval_secs = n.renotify_interval_secs,
       region_policy = n.region_policy, write_source = n.write_source, updated_at = n.updated_at,
-      escalation = nullif(n.escalation, 'null'),
+      escalation = nullif(n.escalation, 'null'), severity = n.severity, flap_detection = n.flap_detection,
       changed_xid = pg_current_xact_id(), version = version + 1
     from jsonb_to_recordset(${`[${rows.map((row) => insertable({ ...row, regions: null })).join()}]`}::text::jsonb) as n
       (id uuid, name text, spec jsonb, search_text text, host text, interval_secs integer, enabled boolean,
         tags text[], alert_confirmations integer, notify_recovery boolean, renotify_interval_secs integer,
-        region_policy jsonb, write_source text, updated_at timestamptz, escalation jsonb)
+        region_policy jsonb, write_source text, updated_at timestamptz, escalation jsonb, severity text,
+        flap_detection boolean)
     where t.org_id = ${orgId} and t.id = n.id`;
 }
 

@@ -39,6 +39,8 @@ export function present(row: TargetRow): Target {
     notify_recovery: row.notify_recovery,
     renotify_interval_secs: row.renotify_interval_secs,
     region_policy: row.region_policy,
+    severity: row.severity,
+    flap_detection: row.flap_detection,
     escalation: row.escalation,
     depends_on: row.depends_on,
     ...(row.heartbeat_addresses === null ? {} : { heartbeat_addresses: row.heartbeat_addresses }),
@@ -241,10 +243,11 @@ export function alertRule(alerts: readonly Alert[], known: ReadonlySet<string>):
     throw new AppError("INVALID_ALERT_CONFIG", "Channel not found.", {
       field: `/alerts/${unknown}/channel_id`,
     });
-  return alerts.map(({ channel_id, after_failures, notify_recovery }) => ({
+  return alerts.map(({ channel_id, after_failures, notify_recovery, min_severity }) => ({
     channel_id,
     ...(after_failures == null ? {} : { after_failures }),
     ...(notify_recovery == null ? {} : { notify_recovery }),
+    ...(min_severity == null ? {} : { min_severity }),
   }));
 }
 

@@ -3,7 +3,7 @@ import { type CheckSpec, checkKinds } from "@statusmesh/shared/checks";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
-import { AlertChannelId, Escalation, escalationWords } from "../../access/orgs/schema.ts";
+import { AlertChannelId, Escalation, escalationWords, MinSeverity } from "../../access/orgs/schema.ts";
 import { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import {
   Closed,
@@ -106,10 +106,12 @@ const bindingRecovery = Type.Boolean({
   description: "Whether the channel gets recoveries; null: as the target says",
   examples: [false],
 });
+const bindingSeverity = described(MinSeverity, "The channel is notified of this severity and higher ones", "major");
 const binding = {
   channel_id: AlertChannelId,
   after_failures: Type.Optional(nullable(afterFailures)),
   notify_recovery: Type.Optional(nullable(bindingRecovery)),
+  min_severity: Type.Optional(nullable(bindingSeverity)),
 };
 const alertsInput = alertsOf(binding);
 export type Alert = Static<typeof alertsInput>[number];
@@ -145,6 +147,23 @@ export const fields = {
     channel_id: AlertChannelId,
     after_failures: Type.Optional(afterFailures),
     notify_recovery: Type.Optional(bindingRecovery),
+    min_severity: Type.Optional(bindingSeverity),
+  }),
+  severity: Type.Enum(["major", "critical"], {
+    errorCode: "INVALID_ALERT_CONFIG",
+    expects: "Use major or critical",
+    description: "Severity of an incident while the target is down; while it is degraded, incidents are minor",
+    examples: ["critical"],
+    form: { label: "Severity when down", hint: "Critical incidents are listed and notified first." },
+  }),
+  flap_detection: Type.Boolean({
+    description:
+      "False: also a target that fails for the third time within an hour notifies every change. True: one notice " +
+      "says that it is flapping, and changes are held until it is stable or stays down",
+    form: {
+      label: "Detect flapping",
+      hint: "From the third failure within an hour, changes are held until it is stable or stays down.",
+    },
   }),
   alert_confirmations: Type.Integer({
     minimum: 1,
@@ -230,6 +249,8 @@ export const TargetCreate = Shape("TargetCreate", "A new target", {
   notify_recovery: optionalWithDefault(fields.notify_recovery, true),
   renotify_interval_secs: optionalWithDefault(fields.renotify_interval_secs, 3600),
   region_policy: optionalWithDefault(fields.region_policy, "majority"),
+  severity: optionalWithDefault(fields.severity, "major"),
+  flap_detection: optionalWithDefault(fields.flap_detection, true),
   escalation: Type.Optional(fields.escalation),
   depends_on: optionalWithDefault(fields.depends_on, []),
   regions: Type.Optional(described(regions, "The regions that probe the target; omitted: all enabled ones")),

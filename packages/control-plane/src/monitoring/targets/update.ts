@@ -252,6 +252,8 @@ export function edited(
       notify_recovery: patch.notify_recovery ?? before.notify_recovery,
       renotify_interval_secs: patch.renotify_interval_secs ?? before.renotify_interval_secs,
       region_policy: patch.region_policy ?? before.region_policy,
+      severity: patch.severity ?? before.severity,
+      flap_detection: patch.flap_detection ?? before.flap_detection,
       escalation: patch.escalation === undefined ? before.escalation : patch.escalation,
       depends_on: patch.depends_on === undefined ? before.depends_on : dependenciesOf(patch.depends_on),
       alerts: patch.alerts === undefined ? before.alerts : alertRule(patch.alerts, known.channels),

@@ -100,6 +100,8 @@ t.test("the sentence on top names what failing monitors share", async (t) => {
     cause: { kind: "host", value },
     total: null,
     acknowledged: false,
+    critical: false,
+    rank: 1,
     waiting: count,
     key: `host:${value}`,
     count,

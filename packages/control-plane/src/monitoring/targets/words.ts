@@ -4,7 +4,8 @@ import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
 import { capital, list, number, plural } from "../../platform/html/format.ts";
 import type { Explanation } from "../../alerting/incidents/schema.ts";
 import type { RegionPolicy } from "./schema.ts";
-import { failingStates, type MonitorCause, type MonitorList, type MonitorRow } from "./monitors.ts";
+import { ranks } from "./cause-queries.ts";
+import { failingStates, type MonitorCause, type MonitorList, type MonitorRow, rankOf } from "./monitors.ts";
 
 /** The states of a monitor in the console, worst first. */
 export const shownStates = ["down", "error", "degraded", "unknown", "up", "paused"] as const;
@@ -88,6 +89,9 @@ export type OverviewInput = Pick<MonitorList, "items" | "causes" | "grouped" | "
 export function overview({ items, causes, grouped, counts }: OverviewInput): Overview {
   const total = shownStates.reduce((sum, state) => sum + counts[state], 0);
   const tone = shownStates.find((state) => counts[state] > 0) ?? "up";
+  const [first] = items;
+  const critical = first !== undefined && rankOf(first) === ranks.critical && (causes[0]?.rank ?? 1) > ranks.critical;
+  if (critical) return criticalOverview(first, { items, causes, grouped, counts }, tone);
   if (causes.length > 0) return causesOverview({ items, causes, grouped, counts }, tone);
   if (tone === "paused")
     return {
@@ -107,6 +111,29 @@ export function overview({ items, causes, grouped, counts }: OverviewInput): Ove
     return { tone: "up", lead, since: null, rest: "", others: "" };
   }
   return namedOverview(items, counts, tone);
+}
+
+/** The sentence where a critical monitor that shares no cause is the first line: the others are counts. */
+function criticalOverview(first: MonitorRow, { causes, grouped, counts }: OverviewInput, tone: ShownState): Overview {
+  const place = where(first.open_incident);
+  const failing = failingStates.reduce((sum, state) => sum + counts[state], 0);
+  const shared = causes.slice(0, 3).map((cause) => `${causeLead(cause)}${causeOthers(cause)}.`);
+  const alone = failing - grouped.monitors - 1;
+  return {
+    tone,
+    lead: `${first.target.name} ${predicate(shownState(first), 1)} (critical)`,
+    since: first.open_incident?.outage_since ?? first.status_since,
+    rest: [
+      `${place === "" ? "" : ` ${place}`}${causeWords(first.open_incident?.error_sample ?? null)}.`,
+      ...shared,
+    ].join(" "),
+    others: [
+      ...(alone > 0 ? [`${plural(alone, "other monitor")} ${alone === 1 ? "fails" : "fail"}.`] : []),
+      othersOf(tone, { ...counts, down: 0, error: 0, degraded: 0 }),
+    ]
+      .filter((part) => part !== "")
+      .join(" "),
+  };
 }
 
 /** The sentence where the monitors in the worst state have nothing in common: the one, or the first names. */

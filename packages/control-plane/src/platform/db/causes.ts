@@ -79,9 +79,11 @@ const errorClass = (sql: Db, error: PendingQuery<Row[]>) => sql`
 
 /**
  * Common table expressions that end in `caused (id, kind, value, total)`: the cause of each member that has one.
- * `members` is a query of the columns id, host, tags, error and regions. A member belongs to its host, else to the tag
- * that most of its failing monitors share if most monitors of that tag fail, else to the class of its error, else to
- * the most frequent of its regions. `total` is the number of enabled monitors with the tag; null for other kinds.
+ * `members` is a query of the columns id, host, tags, error, regions and critical. A member belongs to its host, else
+ * to the tag that most of its failing monitors share if most monitors of that tag fail, else to the class of its error,
+ * else to the most frequent of its regions if most of what that region runs fails there. A critical one belongs to its
+ * host at most, and is a line of its own otherwise. `total` is the number of enabled monitors with the tag; null for
+ * other kinds.
  */
 export const causeTables = (sql: Db, orgId: string, members: PendingQuery<Row[]>) => sql`
   members as materialized (${members}),
@@ -89,7 +91,7 @@ export const causeTables = (sql: Db, orgId: string, members: PendingQuery<Row[]>
     select id, host, count(*) over (partition by host) as n from members where host is not null
   ), hostless as (
     select m.id, m.tags, ${errorClass(sql, sql`m.error`)} as class, m.regions from members m
-    where not exists (select from hosted h where h.id = m.id and h.n >= ${least.host})
+    where not m.critical and not exists (select from hosted h where h.id = m.id and h.n >= ${least.host})
   ), tag_failures as materialized (
     select u.tag, count(*) as n from hostless m cross join unnest(m.tags) as u (tag) group by u.tag
     having count(*) >= ${least.tag}
@@ -114,7 +116,12 @@ export const causeTables = (sql: Db, orgId: string, members: PendingQuery<Row[]>
     select m.id, m.regions from tagless m
     where not exists (select from classed c where c.id = m.id and c.n >= ${least.error})
   ), region_counts as (
-    select u.region, count(*) as n from classless m cross join unnest(m.regions) as u (region) group by u.region
+    select f.region, f.n from (
+      select u.region, count(*) as n from members m cross join unnest(m.regions) as u (region)
+      where exists (select from classless) group by u.region having count(*) >= ${least.region}
+    ) f
+    where f.n * 2 > (select count(*) from target_regions r join targets t on t.id = r.target_id
+      where r.region_id = f.region and t.org_id = ${orgId} and t.enabled)
   ), region_choices as (
     select distinct on (m.id) m.id, c.region
     from classless m cross join unnest(m.regions) as u (region) join region_counts c on c.region = u.region

@@ -78,6 +78,10 @@ const helpers = (assets: Assets, now: number) => ({
   /** Text that only a screen reader reads. */
   hidden: (text: string) => html`<span class="sr">${text}</span>`,
   pill: (name: string, word?: string) => state(name, word, "pill"),
+  /** The mark of a critical incident. */
+  critical: () => html`<span class="badge critical">Critical</span>`,
+  /** `2 causes need you`: the number that the head, the badge, On call, the wall and the title of a tab have. */
+  needsYou: (causes: number) => `${format.plural(causes, "cause")} ${causes === 1 ? "needs" : "need"} you`,
   stateWords,
   /** Options of a select, for the tags of monitors and how many each has. */
   tagOptions: (tags: readonly { name: string; count: number }[]) =>

@@ -42,6 +42,7 @@ export function judgeChannel(
     ...(stored !== null && !("enabled" in fields) ? {} : { enabled: input.enabled ?? true }),
     is_default: input.is_default ?? false,
     active_hours: hours,
+    min_severity: input.min_severity ?? "minor",
   };
   if (stored === null) {
     judge(judging, pointer, () => checkConfig(ctx, config));
@@ -54,6 +55,7 @@ export function judgeChannel(
     ...("enabled" in fresh ? { enabled: stored.enabled } : {}),
     is_default: stored.is_default,
     active_hours: stored.active_hours,
+    min_severity: stored.min_severity,
   };
   const changes = changesBetween(old, fresh);
   const changed = fieldsOf(changes);

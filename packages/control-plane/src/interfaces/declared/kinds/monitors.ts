@@ -119,12 +119,13 @@ function levelOf(level: unknown, pointer: string, judging: Judging): unknown {
 
 /** A binding as it is compared and shown. */
 function alertShown(
-  { channel_id: id, after_failures: after, notify_recovery: recovery }: Alert,
+  { channel_id: id, after_failures: after, notify_recovery: recovery, min_severity: gate }: Alert,
   judging: Judging,
 ): string {
   const settings = [
     ...(after == null ? [] : [`after ${after} failures`]),
     ...(recovery == null ? [] : [recovery ? "with recoveries" : "without recoveries"]),
+    ...(gate == null ? [] : [`from ${gate}`]),
   ];
   const name = judging.references.shown(id);
   return settings.length === 0 ? name : `${name} (${settings.join(", ")})`;
@@ -132,9 +133,10 @@ function alertShown(
 
 /** A ladder in the same form; null is that of the organisation. */
 const ladderShown = (ladder: TargetCreate["escalation"], { references }: Judging) =>
-  ladder?.map(({ after_minutes, channel_ids }) => ({
+  ladder?.map(({ after_minutes, channel_ids, min_severity }) => ({
     after_minutes,
     channels: sorted(channel_ids.map(references.shown)),
+    ...(min_severity === undefined ? {} : { min_severity }),
   })) ?? null;
 
 interface Compared {
@@ -160,6 +162,8 @@ function shownInput({ fields }: Declared, input: TargetCreate, { before, stored,
     depends_on: sorted((input.depends_on ?? []).map(judging.references.shown)),
     notify_recovery: input.notify_recovery ?? true,
     renotify_interval_secs: input.renotify_interval_secs ?? 3600,
+    severity: input.severity ?? "major",
+    flap_detection: input.flap_detection ?? true,
     ...(probed
       ? {
           interval: input.interval ?? kind.defaultIntervalSecs,
@@ -207,6 +211,8 @@ function shownStored(stored: StoredMonitor, check: CheckSpec, isPausable: boolea
     depends_on: sorted(stored.depends_on.map(judging.references.shown)),
     notify_recovery: stored.notify_recovery,
     renotify_interval_secs: stored.renotify_interval_secs,
+    severity: stored.severity,
+    flap_detection: stored.flap_detection,
     ...(isProbed(check)
       ? {
           interval: stored.interval_secs,
