@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { matchObject } from "../testing.ts";
 import { checkDocument } from "./check.ts";
 import { durationIn } from "../time.ts";
 import { mistakeAt, readFiles } from "./files.ts";
@@ -89,7 +90,7 @@ t.test("what is refused, and where", (t) => {
   ];
   for (const [name, text, words] of cases) {
     const [first = "nothing", ...more] = mistakesOf(text);
-    t.match(first, words, name);
+    matchObject(t, first, words, name);
     t.strictSame(more, [], name);
   }
   t.equal(mistakesOf("a: *x\nb: *y\n").length, 2, "all of them at once");
@@ -114,7 +115,7 @@ t.test("hostile files are refused where they become hostile, and not read furthe
   ];
   for (const [name, text, words] of cases) {
     const [first] = parseYaml(text, "f").mistakes;
-    t.match(first?.message, words, name);
+    matchObject(t, first?.message, words, name);
     t.ok(first!.column! < 500, `${name}: the rest is not read`);
   }
 
@@ -157,7 +158,7 @@ t.test("a link in a folder reads no file outside of the named folders", (t) => {
   const mistakesOf = (...paths: string[]) => readFiles(paths).mistakes.map(({ message }) => message);
   symlinkSync("../secret.yaml", join(conf, "file.yaml"));
   t.strictSame(mistakesOf(conf), [leading], "nothing of it is quoted");
-  t.match(mistakesOf(join(conf, "file.yaml")), [/SECRET/], "a file that is named itself may be a link");
+  matchObject(t, mistakesOf(join(conf, "file.yaml")), [/SECRET/], "a file that is named itself may be a link");
   unlinkSync(join(conf, "file.yaml"));
   symlinkSync("../more", join(conf, "folder"));
   t.strictSame(mistakesOf(conf), [leading], "nor through a folder");
@@ -193,7 +194,7 @@ t.test("files of a folder are merged", (t) => {
     channels: { ops: {} },
     maintenance: { m: {} },
   });
-  t.match(placeOf(position, "/monitors/b"), { file: join(folder, "sub/b.yml"), line: 4 });
+  matchObject(t, placeOf(position, "/monitors/b"), { file: join(folder, "sub/b.yml"), line: 4 });
 
   writeFileSync(join(folder, "e.yaml"), "project: other\nversion: 1\ndefaults: {}\nmonitors: {a: {}}\n");
   writeFileSync(join(folder, "f.yaml"), "defaults: {}\n");
@@ -408,7 +409,7 @@ t.test("a document is checked as far as it goes without a server", (t) => {
   ];
   for (const [document, words] of cases) {
     const faults = faultsOf(document);
-    t.match(faults[0] ?? "nothing", words);
+    matchObject(t, faults[0] ?? "nothing", words);
     t.equal(faults.length, 1, faults.join("\n"));
   }
   t.end();

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { domainToASCII } from "node:url";
 import t from "tap";
+import { matchObject } from "../testing.ts";
 import { domainExpiry, lookedUpDomain } from "../checks/domain-expiry.ts";
 import { registrableDomain } from "./registrable-domain.ts";
 
@@ -79,7 +80,7 @@ t.test("names below a private suffix: who sells them, or that nobody does", (t) 
     try {
       return lookedUpDomain({ domain }).domain;
     } catch (error) {
-      t.match(error, { code: "INVALID_DOMAIN_PARAMS", field: "/domain" });
+      matchObject(t, error, { code: "INVALID_DOMAIN_PARAMS", field: "/domain" });
       return (error as Error).message;
     }
   };
@@ -134,6 +135,6 @@ t.test("expires_on is a date, and a save says what a registry will not", (t) => 
     [check("example.com.au"), [/^The registry of \.com\.au publishes no/]],
     [check("example.fi", "2027-02-04"), [/^The registry of \.fi is asked first/]],
   ] as const)
-    t.match(domainExpiry.savedWarnings!(spec), said, spec.domain);
+    matchObject(t, domainExpiry.savedWarnings!(spec), said, spec.domain);
   t.end();
 });

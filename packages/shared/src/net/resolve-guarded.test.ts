@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "../testing.ts";
 import { DialError } from "./dial-error.ts";
 import { resolveGuarded, type ResolveTrace } from "./resolve-guarded.ts";
 
@@ -29,7 +30,7 @@ t.test("the guard", async (t) => {
       return { phase, code, message, transport, local, trace };
     };
     const inside = await seen(() => Promise.resolve(addresses[lookups++] ?? []));
-    t.match(inside, { phase: "dns", message: /^the name has no public address: / });
+    matchObject(t, inside, { phase: "dns", message: /^the name has no public address: / });
     for (const code of ["ENOTFOUND", "ENODATA"])
       t.strictSame(await seen(() => Promise.reject(new DialError("dns", "name not found", code))), inside, host);
     t.strictSame(await seen(() => Promise.resolve([])), inside, host);
