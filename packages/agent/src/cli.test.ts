@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createRequire } from "node:module";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { PullReply, PullRequest, ResultsReply, ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { nextRecheck, phaseMs } from "@statusmesh/shared/schedule";
 import { completeSwitches } from "./shell/options.ts";
@@ -135,16 +136,16 @@ t.test("wrong usage: one line and exit code 64", async (t) => {
     const { code, stdout, stderr } = await commandHere(args, env);
     t.equal(code, 64, what);
     t.equal(stdout, "", what);
-    t.match(stderr, words, what);
+    matchObject(t, stderr, words, what);
     t.match(stderr, /^sm-agent: [^\n]+\n$/, `${what}: one line`);
   }
   const itself = await start(["frobnicate"]).ended;
-  t.match(itself, { code: 64, stdout: "", stderr: /^sm-agent: unknown command 'frobnicate'[^\n]*\n$/ });
+  matchObject(t, itself, { code: 64, stdout: "", stderr: /^sm-agent: unknown command 'frobnicate'[^\n]*\n$/ });
 });
 
 t.test("--version and --help", async (t) => {
-  t.match(await start(["--version"]).ended, { code: 0, stdout: /^\d+\.\d+\.\d+\n$/ });
-  t.match(await start(["run", "--help"]).ended, {
+  matchObject(t, await start(["--version"]).ended, { code: 0, stdout: /^\d+\.\d+\.\d+\n$/ });
+  matchObject(t, await start(["run", "--help"]).ended, {
     code: 0,
     stdout: /SM_AGENT_SPOOL_DIR[^]*SM_AGENT_RDAP_BOOTSTRAP_URL/,
   });
@@ -254,16 +255,16 @@ t.test("the agent pulls, checks, reports and stops on a signal", async (t) => {
   const results = () => reports.flatMap((report) => report.results);
   const of = (n: number) => results().filter((result) => result.target_id === id(n));
   await until(() => of(1).length >= 2, "two results of the check");
-  for (const result of of(1)) t.match(result, { status: "up", http_status: 200, response_size: 5, skip: false });
+  for (const result of of(1)) matchObject(t, result, { status: "up", http_status: 200, response_size: 5, skip: false });
   t.ok((of(1)[1]?.scheduled_at ?? 0) - (of(1)[0]?.scheduled_at ?? 0) >= 500, "one slot after the other");
-  t.match(of(3), [{ scheduled_at: 1234, status: "up" }], "a check-now is a result too");
+  matchObject(t, of(3), [{ scheduled_at: 1234, status: "up" }], "a check-now is a result too");
   const runs = reports.flatMap((report) => report.runs).sort((a, b) => a.run_id.localeCompare(b.run_id));
-  t.match(runs, [
+  matchObject(t, runs, [
     { run_id: id(50), status: "down", error: "expected status 201, got 200", matched_expectations: false },
     { run_id: id(51), status: "up", matched_expectations: true },
   ]);
   t.strictSame(runs[0]?.warnings, []);
-  t.match(pulls, [{ protocol: 1, cursor: null, capacity: 100 }, { cursor: "1" }]);
+  matchObject(t, pulls, [{ protocol: 1, cursor: null, capacity: 100 }, { cursor: "1" }]);
 
   const asked = performance.now();
   agent.child.kill("SIGTERM");
@@ -276,7 +277,7 @@ t.test("the agent pulls, checks, reports and stops on a signal", async (t) => {
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line) as { msg: string; starts?: number });
-  t.match(lines.at(-1), { msg: "numbers", in_flight: 0, spool_waiting: 0 });
+  matchObject(t, lines.at(-1), { msg: "numbers", in_flight: 0, spool_waiting: 0 });
   for (const secret of [token, "also-a-secret"]) t.notOk(stdout.includes(secret), "no secret is in the log");
 });
 
@@ -355,7 +356,7 @@ t.test("the guard refuses local targets by default", async (t) => {
     SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false",
   });
   await until(() => reports.length > 0, "a report");
-  t.match(reports[0]?.results[0], {
+  matchObject(t, reports[0]?.results[0], {
     status: "error",
     error: "address 127.0.0.1 is blocked (127.0.0.0/8)",
     skip: false,
@@ -434,7 +435,7 @@ t.test("one agent per spool folder", async (t) => {
   const first = start(args, { SM_AGENT_TOKEN: token });
   await until(() => reports.length > 0, "a report");
   const second = await start(args, { SM_AGENT_TOKEN: token }).ended;
-  t.match(second, {
+  matchObject(t, second, {
     code: 78,
     stderr: new RegExp(
       `^sm-agent: the spool folder ${folder} is used by another sm-agent \\(pid ${first.child.pid} on .*\n$`,
@@ -453,5 +454,5 @@ t.test("one agent per spool folder", async (t) => {
     SM_AGENT_TOKEN: token,
     SM_AGENT_SPOOL_DIR: join(folder, "a-file"),
   }).ended;
-  t.match(below, { code: 78, stderr: /^sm-agent: the spool folder .*a-file cannot be written \(.*\)\.?\n$/ });
+  matchObject(t, below, { code: 78, stderr: /^sm-agent: the spool folder .*a-file cannot be written \(.*\)\.?\n$/ });
 });

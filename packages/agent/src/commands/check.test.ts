@@ -5,6 +5,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { createRequire } from "node:module";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { screenOf } from "@statusmesh/shared/terminal";
 import { phaseBar, shares } from "../shell/output.ts";
 import { commandHere, type Ended, tcpServer } from "../testing.ts";
@@ -47,7 +48,7 @@ t.teardown(() => server.close().closeAllConnections());
 
 t.test("result as text and exit code", async (t) => {
   const up = await check(["http", url]);
-  t.match(up, { code: 0, stderr: "" });
+  matchObject(t, up, { code: 0, stderr: "" });
   t.match(
     up.stdout,
     new RegExp(
@@ -57,11 +58,14 @@ t.test("result as text and exit code", async (t) => {
     "plain without a terminal",
   );
   const down = await checkHere(["http", `${url}gone`, "--expect-status", "200-299"]);
-  t.match(down, { code: 1, stdout: /^✖ down {2}GET .*\n {2}HTTP 410 \(expected 200-299\), / });
+  matchObject(t, down, { code: 1, stdout: /^✖ down {2}GET .*\n {2}HTTP 410 \(expected 200-299\), / });
   const open = await tcpServer(t, () => undefined);
-  t.match(await checkHere(["tcp", `127.0.0.1:${open.port}`]), { code: 0, stdout: /^✔ up {2}127\.0\.0\.1:\d+\n/ });
+  matchObject(t, await checkHere(["tcp", `127.0.0.1:${open.port}`]), {
+    code: 0,
+    stdout: /^✔ up {2}127\.0\.0\.1:\d+\n/,
+  });
   const guarded = await checkHere(["tcp", `127.0.0.1:${open.port}`], { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" });
-  t.match(guarded, {
+  matchObject(t, guarded, {
     code: 1,
     stdout: /^✖ error .*\n {2}address 127\.0\.0\.1 is blocked[^\n]*\n.*--allow-private-targets\.\n$/s,
   });
@@ -73,7 +77,7 @@ t.test("result as text and exit code", async (t) => {
     ).code,
     0,
   );
-  t.match(await checkHere(["tls-cert", `127.0.0.1:${port}`, "--timeout", "5s"]), {
+  matchObject(t, await checkHere(["tls-cert", `127.0.0.1:${port}`, "--timeout", "5s"]), {
     code: 1,
     stdout: /^✖ \w+ {2}certificate of 127\.0\.0\.1, port \d+\n/,
   });
@@ -81,8 +85,8 @@ t.test("result as text and exit code", async (t) => {
 
 t.test("a switch before or after the kind", async (t) => {
   const env = { SM_SECURITY__ALLOW_PRIVATE_TARGETS: "false" };
-  t.match(await checkHere(["--allow-private-targets", "http", url], env), { code: 0, stderr: "" });
-  t.match(await checkHere(["--allow-private-targets", "no", "http", url]), {
+  matchObject(t, await checkHere(["--allow-private-targets", "http", url], env), { code: 0, stderr: "" });
+  matchObject(t, await checkHere(["--allow-private-targets", "no", "http", url]), {
     code: 1,
     stdout: /address 127\.0\.0\.1 is blocked/,
   });
@@ -109,7 +113,7 @@ t.test("--json prints one object as the API does", async (t) => {
     "total_ms",
     "details",
   ]);
-  t.match(printed, {
+  matchObject(t, printed, {
     result: { status: "down", http_status: 200, error: "expected status 201 or 204, got 200" },
     matched_expectations: false,
   });
@@ -135,16 +139,16 @@ t.test("options set the fields of the check", async (t) => {
     "5s",
   ]);
   t.equal(code, 0);
-  t.match(seen, [{ method: "POST", headers: { "accept-language": "de", pragma: "a:b" }, body: "text" }]);
-  t.match(await checkHere(["http", url, "--contains", "bye"]), { code: 1, stdout: /bye/ });
-  t.match(await checkHere(["domain-expiry", "example.org", "--rdap-bootstrap-url", "http://127.0.0.1:1/"]), {
+  matchObject(t, seen, [{ method: "POST", headers: { "accept-language": "de", pragma: "a:b" }, body: "text" }]);
+  matchObject(t, await checkHere(["http", url, "--contains", "bye"]), { code: 1, stdout: /bye/ });
+  matchObject(t, await checkHere(["domain-expiry", "example.org", "--rdap-bootstrap-url", "http://127.0.0.1:1/"]), {
     code: 1,
     stdout: /the list of registries cannot be fetched: connection refused/,
   });
   seen.length = 0;
   const spec = { type: "http", url, headers: { "x-api-key": "from-a-file" } };
   t.equal((await check(["--spec", "-"], {}, JSON.stringify(spec))).code, 0);
-  t.match(seen, [{ headers: { "x-api-key": "from-a-file" } }]);
+  matchObject(t, seen, [{ headers: { "x-api-key": "from-a-file" } }]);
 });
 
 t.test("secrets are read from files and the environment, and never printed", async (t) => {
@@ -181,7 +185,7 @@ t.test("secrets are read from files and the environment, and never printed", asy
     seen.length = 0;
     const found = await checkHere(["http", url, "--json", ...args], env);
     t.equal(found.code, 0, what);
-    t.match(seen, [{ headers }], what);
+    matchObject(t, seen, [{ headers }], what);
     t.notMatch(found.stdout + found.stderr, /hush/, what);
   }
   const wrong = [
@@ -192,7 +196,8 @@ t.test("secrets are read from files and the environment, and never printed", asy
     await checkHere(["--spec", file("spec.json", '{"type": "http", hush-10')]),
     await checkHere(["http", url, "--bearer-token", "hush-11"]),
   ];
-  t.match(
+  matchObject(
+    t,
     wrong.map(({ stderr }) => stderr),
     [
       '"X-Api-Key" is a secret, and a command line is no place for one. ' +
@@ -205,7 +210,7 @@ t.test("secrets are read from files and the environment, and never printed", asy
     ],
   );
   for (const { code, stdout, stderr } of wrong) {
-    t.match({ code, stdout }, { code: 64, stdout: "" });
+    matchObject(t, { code, stdout }, { code: 64, stdout: "" });
     t.match(stderr, /^sm-agent: [^\n]+\n$/);
     t.notMatch(stderr, /hush/);
   }
@@ -238,8 +243,8 @@ t.test("wrong usage: one line with the error of the API and exit code 64", async
   ];
   for (const [args, words] of cases) {
     const { code, stdout, stderr } = await checkHere(args);
-    t.match({ code, stdout }, { code: 64, stdout: "" }, args.join(" "));
-    t.match(stderr, words);
+    matchObject(t, { code, stdout }, { code: 64, stdout: "" }, args.join(" "));
+    matchObject(t, stderr, words);
     t.match(stderr, /^sm-agent: [^\n]+\n$/, "one line");
   }
 });

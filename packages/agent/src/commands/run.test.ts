@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { PullReply, PullRequest } from "@statusmesh/shared/agent-protocol";
 
 const program = fileURLToPath(new URL("../../bin/sm-agent.js", import.meta.url));
@@ -58,11 +59,11 @@ t.test("the file of commands is read at the start and on SIGHUP, and a mistake i
   const ended = new Promise<number | null>((settle) => agent.once("exit", settle));
   t.teardown(() => agent.kill("SIGKILL"));
   await nextPull(2);
-  t.match(pulls[0], { http: {}, exec: { names: ["load"] } });
+  matchObject(t, pulls[0], { http: {}, exec: { names: ["load"] } });
   writeFileSync(file, '[load]\nargv = ["/bin/true"]\n[disk]\nargv = ["/bin/true"]\n');
   agent.kill("SIGHUP");
   await nextPull(3);
-  t.match(pulls[2], { exec: { names: ["disk", "load"] } }, "the control plane gets them at once");
+  matchObject(t, pulls[2], { exec: { names: ["disk", "load"] } }, "the control plane gets them at once");
   writeFileSync(file, '[load]\nargv = ["true"]\n');
   agent.kill("SIGHUP");
   await nextPull(4);

@@ -6,6 +6,7 @@ import { mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 
 /* sm-agent wrap, with real processes and sockets. */
 
@@ -58,8 +59,8 @@ t.test("start, end, exit code and output of a job", async (t) => {
   const script = 'echo to stdout; echo to stderr >&2; test -z "$SM_PING_URL" || exit 9; read line; echo $line; exit 3';
   const run = wrap(["sh", "-c", script, "--not-an-option"], { SM_PING_URL: url });
   run.child.stdin.end("typed\n");
-  t.match(await run.ended, { code: 3, stdout: /^to stdout\ntyped\n$/, stderr: "to stderr\n" });
-  t.match(reports, [
+  matchObject(t, await run.ended, { code: 3, stdout: /^to stdout\ntyped\n$/, stderr: "to stderr\n" });
+  matchObject(t, reports, [
     { path: "/hb/s3cret-token/start", body: "" },
     { path: "/hb/s3cret-token/3", body: /to stdout\n/ },
   ]);
@@ -68,12 +69,12 @@ t.test("start, end, exit code and output of a job", async (t) => {
   t.equal(reports[0]!.rid, reports[1]!.rid, "one run");
   const file = join(folder, "ping.url");
   writeFileSync(file, `${url}\n`);
-  t.match(await wrap(["true"], {}, ["--ping-url-file", file, "--no-output"]).ended, {
+  matchObject(t, await wrap(["true"], {}, ["--ping-url-file", file, "--no-output"]).ended, {
     code: 0,
     stdout: "",
     stderr: "",
   });
-  t.match(reports[3], { path: "/hb/s3cret-token/0", body: "" });
+  matchObject(t, reports[3], { path: "/hb/s3cret-token/0", body: "" });
 });
 
 t.test("the last 10 kB, whole characters", async (t) => {
@@ -88,12 +89,13 @@ t.test("commands that end by a signal, that are absent, that leave something run
   const { url, reports } = await heartbeats(t);
   const env = { SM_PING_URL: url };
   t.equal((await wrap(["sh", "-c", "kill -9 $$"], env).ended).code, 137);
-  t.match(await wrap(["no-such-command-here"], env).ended, {
+  matchObject(t, await wrap(["no-such-command-here"], env).ended, {
     code: 127,
     stderr: /no-such-command-here: command not found/,
   });
   t.equal((await wrap([folder], env).ended).code, 126, "a folder");
-  t.match(
+  matchObject(
+    t,
     reports.filter(({ path }) => !path.endsWith("/start")).map(({ path, body }) => [path, body]),
     [
       ["/hb/s3cret-token/137", ""],
@@ -102,13 +104,18 @@ t.test("commands that end by a signal, that are absent, that leave something run
     ],
   );
   const left = wrap(["sh", "-c", "echo done; sleep 30 & exit 0"], env);
-  t.match(await left.ended, { code: 0, stdout: "done\n" }, "its exit counts, not the end of its pipes");
-  t.match(reports.at(-1), { path: "/hb/s3cret-token/0", body: "done\n" });
+  matchObject(t, await left.ended, { code: 0, stdout: "done\n" }, "its exit counts, not the end of its pipes");
+  matchObject(t, reports.at(-1), { path: "/hb/s3cret-token/0", body: "done\n" });
   const stopped = wrap(["sh", "-c", "trap 'echo bye; exit 5' TERM; echo ready; while :; do sleep 0.05; done"], env);
   while (!stopped.output().includes("ready")) await new Promise((settle) => setTimeout(settle, 10));
   stopped.child.kill("SIGTERM");
-  t.match(await stopped.ended, { code: 5, stdout: "ready\nbye\n" }, "a signal is passed on, and the end reported");
-  t.match(reports.at(-1), { path: "/hb/s3cret-token/5" });
+  matchObject(
+    t,
+    await stopped.ended,
+    { code: 5, stdout: "ready\nbye\n" },
+    "a signal is passed on, and the end reported",
+  );
+  matchObject(t, reports.at(-1), { path: "/hb/s3cret-token/5" });
 });
 
 t.test("the job runs and keeps its exit code whatever becomes of the report", async (t) => {
@@ -129,18 +136,18 @@ t.test("the job runs and keeps its exit code whatever becomes of the report", as
   ];
   for (const [what, env, stderr] of cases) {
     const ended = await wrap(job, env).ended;
-    t.match(ended, { ...worked, stderr }, what);
+    matchObject(t, ended, { ...worked, stderr }, what);
     t.notMatch(ended.stderr, /hush/, "no token in the line");
   }
   const unknown = await heartbeats(t, (response) => response.writeHead(404).end());
-  t.match(await wrap(job, { SM_PING_URL: unknown.url }).ended, { ...worked, stderr: /\(status 404\)\n$/ });
+  matchObject(t, await wrap(job, { SM_PING_URL: unknown.url }).ended, { ...worked, stderr: /\(status 404\)\n$/ });
   t.equal(unknown.reports.length, 2, "an unknown token is not tried again");
   let refusals = 2;
   const busy = await heartbeats(
     t,
     (response, { url }) => void response.writeHead(url!.includes("/start") || refusals-- <= 0 ? 200 : 503).end(),
   );
-  t.match(await wrap(job, { SM_PING_URL: busy.url }).ended, { ...worked, stderr: "" });
+  matchObject(t, await wrap(job, { SM_PING_URL: busy.url }).ended, { ...worked, stderr: "" });
   t.equal(
     busy.reports.filter(({ path }) => path.endsWith("/4")).length,
     3,
@@ -148,10 +155,10 @@ t.test("the job runs and keeps its exit code whatever becomes of the report", as
   );
   const silent = await heartbeats(t, () => undefined);
   const before = performance.now();
-  t.match(await wrap(job, { SM_PING_URL: silent.url }).ended, { ...worked, stderr: /no answer/ });
+  matchObject(t, await wrap(job, { SM_PING_URL: silent.url }).ended, { ...worked, stderr: /no answer/ });
   t.ok(performance.now() - before < 30_000, "a server that never answers does not hold the job");
 });
 
 t.test("usage", async (t) => {
-  t.match(await wrap([]).ended, { code: 64, stderr: /missing required argument/ });
+  matchObject(t, await wrap([]).ended, { code: 64, stderr: /missing required argument/ });
 });

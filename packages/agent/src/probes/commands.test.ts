@@ -1,6 +1,7 @@
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { CommandsError, readCommands } from "./commands.ts";
 
 const write = (t: Test, text: string, mode = 0o600): string => {
@@ -34,7 +35,8 @@ env = { HOME = "/opt", EMPTY = "" }
   );
   t.strictSame([...readCommands(write(t, ""))], [], "an empty file has none");
   const me = process.getuid!() === 0 ? "root" : null;
-  if (me !== null) t.match(readCommands(write(t, `[a]\nargv = ["/x"]\nuser = "root"\n`)).get("a"), { uid: 0, gid: 0 });
+  if (me !== null)
+    matchObject(t, readCommands(write(t, `[a]\nargv = ["/x"]\nuser = "root"\n`)).get("a"), { uid: 0, gid: 0 });
   t.end();
 });
 

@@ -2,6 +2,7 @@ import { createSocket } from "node:dgram";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Answer } from "dns-packet";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { DnsCheck, RecordType } from "@statusmesh/shared/checks/dns";
 import { judge } from "./dns-answers.ts";
 import { nameServer, type Reply } from "./testing-dns.ts";
@@ -32,7 +33,7 @@ const a = (name: string, ...addresses: string[]): Reply => ({
 t.test("an answer is up, and the query time is measured", async (t) => {
   const { address, asked } = await nameServer(t, { "www.example.org": a("www.example.org", "93.184.215.14") });
   const result = await run(address, "www.example.org");
-  t.match(result, {
+  matchObject(t, result, {
     status: "up",
     error: null,
     connect_ms: null,
@@ -45,7 +46,7 @@ t.test("an answer is up, and the query time is measured", async (t) => {
   t.ok((result.dns_ms ?? 0) > 0);
   t.ok((result.total_ms ?? 0) >= (result.dns_ms ?? 0) - 0.01);
   for (const domain of ["www.example.org.", "WWW.Example.ORG"])
-    t.match(await run(address, domain), { status: "up" }, domain);
+    matchObject(t, await run(address, domain), { status: "up" }, domain);
   t.strictSame(asked, Array(3).fill("UDP A www.example.org"), "each run asks anew: nothing is remembered");
 });
 
@@ -119,8 +120,8 @@ t.test("every record type in zone file notation", async (t) => {
   const { address, zone, asked } = await nameServer(t, {});
   for (const [record_type, reply, text] of records) {
     zone[name] = reply;
-    t.match(await run(address, name, { record_type }), { status: "up", error: null }, record_type);
-    t.match(await run(address, name, { record_type, expected_contains: "nowhere" }), {
+    matchObject(t, await run(address, name, { record_type }), { status: "up", error: null }, record_type);
+    matchObject(t, await run(address, name, { record_type, expected_contains: "nowhere" }), {
       status: "down",
       error: `no ${record_type} record of ${name} contains "nowhere"; found: ${text}`,
     });
@@ -148,19 +149,20 @@ t.test("expected_contains", async (t) => {
   });
   const mx = (expected_contains: string) => run(address, name, { record_type: "MX", expected_contains });
   for (const text of ["mail.example.org", "MAIL.EXAMPLE.ORG.", "10 mail", "10 Mail.Example.org"])
-    t.match(await mx(text), { status: "up", error: null }, text);
-  t.match(await mx("mail2.example.org"), {
+    matchObject(t, await mx(text), { status: "up", error: null }, text);
+  matchObject(t, await mx("mail2.example.org"), {
     status: "down",
     error: 'no MX record of example.org contains "mail2.example.org"; found: 10 Mail.Example.org',
   });
   const txt = (expected_contains: string) => run(address, "txt.example.org", { record_type: "TXT", expected_contains });
-  t.match(await txt("verification=AbC."), { status: "up" });
-  t.match(await txt("verification=abc."), { status: "down" }, "what a TXT record says has a case");
+  matchObject(t, await txt("verification=AbC."), { status: "up" });
+  matchObject(t, await txt("verification=abc."), { status: "down" }, "what a TXT record says has a case");
   t.match(
     (await run(address, "many.example.org", { expected_contains: "10.0.0.1" })).error,
     /found: 192\.0\.2\.\d+, .* and 5 more$/,
   );
-  t.match(
+  matchObject(
+    t,
     await run(address, "many.example.org", { expected_contains: "192.0.2.24" }),
     { status: "up" },
     "any of the answers will do",
@@ -196,15 +198,15 @@ t.test("absent names, and name servers that answer wrongly", async (t) => {
     zone[name] = reply;
     const result = await run(address, name, { timeout: 400 });
     if (error === "timed out")
-      t.match(result, {
+      matchObject(t, result, {
         status: "error",
         error: `no answer from the name server ${address} within 0.4 s`,
         dns_ms: null,
         skip: false,
       });
-    else t.match(result, { status: "down", error, skip: false });
+    else matchObject(t, result, { status: "down", error, skip: false });
   }
-  t.match(await run("127.0.0.1:1", name), {
+  matchObject(t, await run("127.0.0.1:1", name), {
     status: "down",
     error: "nothing answers at the name server 127.0.0.1:1: connection refused",
     skip: false,
@@ -217,9 +219,9 @@ t.test("a truncated answer is requested again over TCP", async (t) => {
     [name]: { ...a(name, ...Array.from({ length: 100 }, (_, at) => `192.0.2.${at}`)), truncated: true },
     "cut.example.org": { truncated: true },
   });
-  t.match(await run(address, name, { expected_contains: "192.0.2.99" }), { status: "up", error: null });
+  matchObject(t, await run(address, name, { expected_contains: "192.0.2.99" }), { status: "up", error: null });
   t.strictSame(asked, [`UDP A ${name}`, `TCP A ${name}`]);
-  t.match(await run(address, "cut.example.org"), { status: "down", error: "cut.example.org has no A record" });
+  matchObject(t, await run(address, "cut.example.org"), { status: "down", error: "cut.example.org has no A record" });
 });
 
 t.test("a truncated answer of a server that does not speak TCP, and one of a server that knows no EDNS", async (t) => {
@@ -241,7 +243,8 @@ t.test("a truncated answer of a server that does not speak TCP, and one of a ser
   const address = `127.0.0.1:${socket.address().port}`;
   const own = testRunner();
   for (let i = 0; i < 8; i++)
-    t.match(
+    matchObject(
+      t,
       await run(address, "example.org", {}, own),
       {
         status: "down",
@@ -269,9 +272,12 @@ t.test("records of a name that nobody asked for do not count", async (t) => {
     [[cname(name, "a.example"), cname("a.example", name), unrelated], "www.example.org has no A record"],
   ] as const) {
     zone[name] = { answers: [...answers] };
-    t.match(await run(address, name, { expected_absent: [] }), { status: error === null ? "up" : "down", error });
+    matchObject(t, await run(address, name, { expected_absent: [] }), {
+      status: error === null ? "up" : "down",
+      error,
+    });
     if (error === null)
-      t.match(await run(address, name, { expected_exactly: ["192.0.2.1"] }), { status: "up", error: null });
+      matchObject(t, await run(address, name, { expected_exactly: ["192.0.2.1"] }), { status: "up", error: null });
   }
 });
 
@@ -292,7 +298,7 @@ t.test("a hostile name server: pointers, lengths and counts that lie", async (t)
     message([9, 1, 0, 0], 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 1, 2, 3, 4),
   ]) {
     zone["www.example.org"] = reply;
-    t.match(await run(address, "www.example.org"), {
+    matchObject(t, await run(address, "www.example.org"), {
       status: "down",
       error: "the name server sent a malformed answer",
     });
@@ -308,10 +314,10 @@ t.test("PTR queries use the reverse name, international names their ASCII form",
     "xn--bcher-kva.example": a("xn--bcher-kva.example", "192.0.2.1"),
     "_dmarc.example.org": { answers: [{ type: "TXT", name: "_dmarc.example.org", ttl, data: ["v=DMARC1"] }] },
   });
-  t.match(await run(address, "1.2.3.4", { record_type: "PTR" }), { status: "up" });
-  t.match(await run(address, "2001:db8::1", { record_type: "PTR" }), { status: "up" });
-  t.match(await run(address, "bücher.example"), { status: "up" });
-  t.match(await run(address, "_dmarc.example.org", { record_type: "TXT", expected_contains: "DMARC1" }), {
+  matchObject(t, await run(address, "1.2.3.4", { record_type: "PTR" }), { status: "up" });
+  matchObject(t, await run(address, "2001:db8::1", { record_type: "PTR" }), { status: "up" });
+  matchObject(t, await run(address, "bücher.example"), { status: "up" });
+  matchObject(t, await run(address, "_dmarc.example.org", { record_type: "TXT", expected_contains: "DMARC1" }), {
     status: "up",
   });
 });
@@ -319,15 +325,15 @@ t.test("PTR queries use the reverse name, international names their ASCII form",
 t.test("the guard applies to the name server, not to the name", async (t) => {
   const { address, asked } = await nameServer(t, {});
   const guarded = testRunner({ allowPrivate: false });
-  t.match(await run(address, "example.org", {}, guarded), {
+  matchObject(t, await run(address, "example.org", {}, guarded), {
     status: "error",
     error: "address 127.0.0.1 is blocked (127.0.0.0/8)",
   });
-  t.match(await run("[::1]:53", "example.org", {}, guarded), {
+  matchObject(t, await run("[::1]:53", "example.org", {}, guarded), {
     status: "error",
     error: "address ::1 is blocked (::1/128)",
   });
-  t.match(await run("::ffff:127.0.0.1", "example.org", {}, guarded), { status: "error", error: /is blocked/ });
+  matchObject(t, await run("::ffff:127.0.0.1", "example.org", {}, guarded), { status: "error", error: /is blocked/ });
   t.strictSame(asked, [], "nothing was sent");
 });
 
@@ -339,7 +345,8 @@ t.test("customers cannot query the system resolver for internal names or learn t
     ["10.0.0.1", "PTR", "10.0.0.0/8"],
   ] as const) {
     const result = await run(null, domain, { record_type }, guarded);
-    t.match(
+    matchObject(
+      t,
       result,
       { status: "error", error: /^\S+ is not a name of the public DNS \(/, dns_ms: null, skip: false },
       domain,
@@ -379,11 +386,11 @@ t.test("customers cannot query the system resolver for internal names or learn t
       },
       "nor is it absent because it was hidden",
     );
-  t.match(judgeMasked({ ...spec(null), expected_absent: ["10.1.2.3"] }, ["93.184.215.14"]), { status: "up" });
-  t.match(judgeMasked(spec("x"), answers), { error: /found: a private address, 93\.184\.215\.14$/ });
-  t.match(judgeMasked(spec("x", "MX"), ["10 mail.corp"]), { error: /found: 10 a private name$/ });
-  t.match(judgeMasked(spec("x", "PTR"), ["web01.acme-inside"]), { error: /found: a private name$/ });
-  t.match(judgeMasked(spec("x", "TXT"), ["as of v1.beta, ip4:10.0.0.1"]), {
+  matchObject(t, judgeMasked({ ...spec(null), expected_absent: ["10.1.2.3"] }, ["93.184.215.14"]), { status: "up" });
+  matchObject(t, judgeMasked(spec("x"), answers), { error: /found: a private address, 93\.184\.215\.14$/ });
+  matchObject(t, judgeMasked(spec("x", "MX"), ["10 mail.corp"]), { error: /found: 10 a private name$/ });
+  matchObject(t, judgeMasked(spec("x", "PTR"), ["web01.acme-inside"]), { error: /found: a private name$/ });
+  matchObject(t, judgeMasked(spec("x", "TXT"), ["as of v1.beta, ip4:10.0.0.1"]), {
     error: /found: as of v1\.beta, ip4:a private address$/,
   });
 });
@@ -396,9 +403,9 @@ t.test("an aborted query leaves the others running and releases its resources", 
   });
   const slow = run(address, "slow.example.org");
   const silent = run(address, "silent.example.org", { timeout: 200 });
-  t.match(await silent, { status: "error", error: /^no answer .* within 0\.2 s$/ });
-  t.match(await run(address, "quick.example.org"), { status: "up" }, "the next question is asked at once");
-  t.match(await slow, { status: "up" }, "a question asked before is still answered");
+  matchObject(t, await silent, { status: "error", error: /^no answer .* within 0\.2 s$/ });
+  matchObject(t, await run(address, "quick.example.org"), { status: "up" }, "the next question is asked at once");
+  matchObject(t, await slow, { status: "up" }, "a question asked before is still answered");
   const silentQuestions = (): number => asked.filter((question) => question.includes("silent")).length;
   const before = silentQuestions();
   const abandoned = runner.run("org", { ...check(address, "silent.example.org") });
@@ -415,7 +422,7 @@ t.test("a lost packet is sent again within the deadline", async (t) => {
   const result = run(address, "lossy.example.org");
   while (asked.length < 1) await sleep(5);
   zone["lossy.example.org"] = a("lossy.example.org", "192.0.2.1");
-  t.match(await result, { status: "up", error: null });
+  matchObject(t, await result, { status: "up", error: null });
   t.equal(asked.length, 2);
 });
 
@@ -426,10 +433,11 @@ t.test("queries without an answer do not block others", async (t) => {
   });
   const own = testRunner();
   for (let i = 0; i < 6; i++)
-    t.match(await run(address, "silent.example.org", { timeout: 100 }, own), { error: /^no answer/ });
-  t.match(await run(address, "ok.example.org", {}, own), { status: "up" }, "no circuit has opened");
-  for (let i = 0; i < 5; i++) t.match(await run("127.0.0.1:1", "ok.example.org", {}, own), { status: "down" });
-  t.match(
+    matchObject(t, await run(address, "silent.example.org", { timeout: 100 }, own), { error: /^no answer/ });
+  matchObject(t, await run(address, "ok.example.org", {}, own), { status: "up" }, "no circuit has opened");
+  for (let i = 0; i < 5; i++) matchObject(t, await run("127.0.0.1:1", "ok.example.org", {}, own), { status: "down" });
+  matchObject(
+    t,
     await run("127.0.0.1:1", "ok.example.org", {}, own),
     { status: "error", error: "circuit_open" },
     "a name server that is not there opens it",

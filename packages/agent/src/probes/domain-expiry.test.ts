@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { detailsOf, errorInWords } from "@statusmesh/shared/checks";
 import { rdapCache } from "../rdap/cache.ts";
 import {
@@ -113,7 +114,7 @@ t.test("a registry that answers", async (t) => {
   const { registry, run } = await setUp(t);
   const first = await run("example.org");
   t.strictSame(first.warnings, []);
-  t.match(first, {
+  matchObject(t, first, {
     skip: false,
     measurement: {
       status: "up",
@@ -167,7 +168,8 @@ t.test("a registry that answers", async (t) => {
   registry.behave = (domain, response) =>
     void response.end(JSON.stringify({ ...rdapAnswer(domain, 1, long), status: ["active", "Redemption Period"] }));
   const lost = await run("lost.org");
-  t.match(
+  matchObject(
+    t,
     JSON.parse(lost.measurement.error ?? ""),
     { registrar: "R".repeat(200) },
     "a text without measure does not tear the document",
@@ -246,7 +248,7 @@ t.test("a registry that does not: an error that says why, and evidence", async (
     registry.behave = behave;
     const { measurement, skip } = await run("example.org");
     t.equal(measurement.status, "error", what);
-    t.match(measurement.error, words, what);
+    matchObject(t, measurement.error, words, what);
     t.equal(skip, what === "no expiry", what);
     t.strictSame(logged, [], `${what}: no defect`);
     await registry.until(() => registry.open.get("org") === 0);
@@ -264,7 +266,8 @@ t.test("the last answer stands in for one that does not come", async (t) => {
     else registry.behave = behave;
     await clock.pass(1000);
     const up = await run("up.org");
-    t.match(
+    matchObject(
+      t,
       up,
       { skip: false, measurement: { status: "up", error: null, details: { domain: "up.org", days_remaining: 89 } } },
       what,
@@ -275,9 +278,9 @@ t.test("the last answer stands in for one that does not come", async (t) => {
       ["down.org", "down", 2],
     ] as const) {
       const { measurement, skip } = await run(domain);
-      t.match(measurement, { status, error: /^served_stale: \{/ }, `${what}: ${status}`);
+      matchObject(t, measurement, { status, error: /^served_stale: \{/ }, `${what}: ${status}`);
       t.notOk(skip);
-      t.match(JSON.parse(measurement.error?.slice("served_stale: ".length) ?? ""), {
+      matchObject(t, JSON.parse(measurement.error?.slice("served_stale: ".length) ?? ""), {
         domain,
         days_remaining: left,
         looked_up_at: new Date(startOfTime).toISOString(),
@@ -299,13 +302,13 @@ t.test("details that no reader could take are left out, and the result stays", a
     const events = [{ eventAction: "expiration", eventDate: "+020000-01-01T00:00:00Z" }];
     response.end(JSON.stringify({ ...answer, events }));
   };
-  t.match(await run("example.org"), { measurement: { status: "up", error: null, details: null } });
+  matchObject(t, await run("example.org"), { measurement: { status: "up", error: null, details: null } });
 });
 
 t.test("the last answer is held against the present, and not for longer than a week", async (t) => {
   const { registry, clock, run } = await setUp(t);
   registry.behave = (domain, response) => void response.end(JSON.stringify(rdapAnswer(domain, 12)));
-  t.match(await run("example.org", { warn_days: 10 }), { measurement: { status: "up", error: null } });
+  matchObject(t, await run("example.org", { warn_days: 10 }), { measurement: { status: "up", error: null } });
   registry.behave = status(500);
   const at = async (days: number) => {
     await clock.pass(startOfTime + days * dayMs - clock.now());
@@ -313,26 +316,26 @@ t.test("the last answer is held against the present, and not for longer than a w
     t.notOk(skip);
     return measurement;
   };
-  t.match(await at(2), { status: "up", error: null });
-  t.match(await at(3), { status: "degraded", error: /^served_stale: .*"days_remaining":9,/ });
-  t.match(await at(7), { status: "down", error: /^served_stale: .*"days_remaining":5,/ }, "exactly a week");
+  matchObject(t, await at(2), { status: "up", error: null });
+  matchObject(t, await at(3), { status: "degraded", error: /^served_stale: .*"days_remaining":9,/ });
+  matchObject(t, await at(7), { status: "down", error: /^served_stale: .*"days_remaining":5,/ }, "exactly a week");
   const tooOld = {
     status: "error",
     error: "the registry of .org answered with status 500; the last answer is of 2027-01-15, too old to go by",
   };
-  t.match(await at(7 + 1 / dayMs), tooOld, "and a moment");
-  t.match(await at(8), tooOld);
+  matchObject(t, await at(7 + 1 / dayMs), tooOld, "and a moment");
+  matchObject(t, await at(8), tooOld);
   registry.behave = (domain, response) => void response.end(JSON.stringify(rdapAnswer(domain, 400)));
-  t.match(await at(8.01), { status: "up", error: null }, "and an answer ends it");
+  matchObject(t, await at(8.01), { status: "up", error: null }, "and an answer ends it");
 });
 
 t.test("a date that passes while the registry is away is down", async (t) => {
   const { registry, clock, run } = await setUp(t);
   registry.behave = (domain, response) => void response.end(JSON.stringify(rdapAnswer(domain, 2)));
-  t.match((await run("example.org", { warn_days: 1, critical_days: 0 })).measurement, { status: "up" });
+  matchObject(t, (await run("example.org", { warn_days: 1, critical_days: 0 })).measurement, { status: "up" });
   registry.behave = status(404);
   await clock.pass(2 * dayMs + 1);
-  t.match((await run("example.org", { warn_days: 1, critical_days: 0 })).measurement, {
+  matchObject(t, (await run("example.org", { warn_days: 1, critical_days: 0 })).measurement, {
     status: "down",
     error: /^served_stale: .*"days_remaining":-1,/,
   });
@@ -349,7 +352,8 @@ t.test("the deadline stands over everything, and leaves nothing behind", async (
     const first = run("example.org");
     await registry.until(() => registry.open.get("org") === 1);
     await clock.pass(10_000);
-    t.match(
+    matchObject(
+      t,
       await first,
       { skip: false, measurement: { status: "error", error: "the registry of .org did not answer within 10 s" } },
       what,
@@ -360,7 +364,8 @@ t.test("the deadline stands over everything, and leaves nothing behind", async (
     const second = run("example.org");
     await registry.until(() => registry.open.get("org") === 1);
     await clock.pass(10_000);
-    t.match(
+    matchObject(
+      t,
       (await second).measurement,
       { status: "degraded", error: /^served_stale: .*did not answer within 10 s/ },
       what,
@@ -377,7 +382,7 @@ t.test("what this agent holds back is no evidence", async (t) => {
   await registry.until(() => registry.open.get("org") === 1);
   const behind = run("second.org");
   await clock.pass(10_000);
-  t.match(await behind, {
+  matchObject(t, await behind, {
     skip: true,
     throttled: true,
     measurement: {
@@ -390,7 +395,7 @@ t.test("what this agent holds back is no evidence", async (t) => {
   await registry.until(() => registry.open.get("org") === 0);
 
   registry.behave = status(429, { "retry-after": "120" });
-  t.match(await run("third.org"), { skip: false, measurement: { error: /\(429\)$/ } });
+  matchObject(t, await run("third.org"), { skip: false, measurement: { error: /\(429\)$/ } });
   registry.behave = good;
   const held = {
     skip: true,
@@ -399,13 +404,13 @@ t.test("what this agent holds back is no evidence", async (t) => {
       error: "the registry of .org rate-limits this agent: lookups there are paused",
     },
   };
-  t.match(await run("fourth.org"), held);
-  t.match(await run("fourth.org"), held, "which is not an answer to keep");
+  matchObject(t, await run("fourth.org"), held);
+  matchObject(t, await run("fourth.org"), held, "which is not an answer to keep");
   await clock.pass(119_999);
-  t.match(await run("fourth.org"), held);
+  matchObject(t, await run("fourth.org"), held);
   t.strictSame(registry.asked, ["first.org", "third.org"]);
   await clock.pass(1);
-  t.match(await run("fourth.org"), { skip: false, measurement: { status: "up" } });
+  matchObject(t, await run("fourth.org"), { skip: false, measurement: { status: "up" } });
 });
 
 t.test("a top-level domain without RDAP says so, every time alike", async (t) => {
@@ -415,9 +420,9 @@ t.test("a top-level domain without RDAP says so, every time alike", async (t) =>
     measurement: { status: "error", error: "the registry of .de offers no RDAP" },
     warnings: ["The registry of .de offers no RDAP: set expires_on, or the check finds nothing."],
   };
-  t.match(await run("example.de"), never);
+  matchObject(t, await run("example.de"), never);
   await clock.pass(3_600_000);
-  t.match(await run("example.de"), never);
+  matchObject(t, await run("example.de"), never);
   t.strictSame(registry.asked, []);
 });
 
@@ -425,7 +430,7 @@ t.test("a list that cannot be fetched is evidence: without it no domain is ever 
   const { registry, clock, run }: { registry: Registry; clock: FakeClock; run: (domain: string) => Promise<Outcome> } =
     await setUp(t);
   registry.behaveAsList = (response) => void response.writeHead(503).end();
-  t.match(await run("example.org"), {
+  matchObject(t, await run("example.org"), {
     skip: false,
     measurement: {
       status: "error",
@@ -437,7 +442,7 @@ t.test("a list that cannot be fetched is evidence: without it no domain is ever 
   const waiting = run("example.org");
   await registry.until(() => registry.listFetches === 2);
   await clock.pass(10_000);
-  t.match(await waiting, {
+  matchObject(t, await waiting, {
     skip: false,
     measurement: { status: "error", error: "the list of registries could not be read within 10 s" },
   });
@@ -457,10 +462,10 @@ t.test("expires_on counts where the registry says no date, and nowhere else", as
     source: "set by hand",
   });
   const without = await run("example.de", far);
-  t.match(without, { skip: false, measurement: { status: "up", error: null } }, "no RDAP");
+  matchObject(t, without, { skip: false, measurement: { status: "up", error: null } }, "no RDAP");
   t.strictSame(without.measurement.details, details("example.de", 400));
   t.strictSame(without.warnings, ["The registry of .de offers no RDAP: expires_on counts."]);
-  t.match((await run("example.de", { expires_on: dayAt(20) })).measurement, {
+  matchObject(t, (await run("example.de", { expires_on: dayAt(20) })).measurement, {
     status: "degraded",
     error: /"days_remaining":19,.*"source":"set by hand"/,
   });
@@ -475,7 +480,7 @@ t.test("expires_on counts where the registry says no date, and nowhere else", as
   registry.behave = (domain, response) => void response.end(JSON.stringify(rdapAnswer(domain, null)));
   t.strictSame((await run("a.org", far)).measurement.details, details("a.org", 400), "no date");
   registry.behave = (domain, response) => void response.end(JSON.stringify(rdapAnswer(domain, 3)));
-  t.match((await run("b.org", far)).measurement, { status: "down", details: { days_remaining: 3 } }, "a date");
+  matchObject(t, (await run("b.org", far)).measurement, { status: "down", details: { days_remaining: 3 } }, "a date");
   for (const [behave, error] of [
     [status(404), "the registry of .org does not know NAME"],
     [status(500), "the registry of .org answered with status 500"],
@@ -488,7 +493,7 @@ t.test("expires_on counts where the registry says no date, and nowhere else", as
   ] as const) {
     registry.behave = behave;
     const name = `n${registry.asked.length}.org`;
-    t.match(await run(name, far), {
+    matchObject(t, await run(name, far), {
       skip: false,
       measurement: { status: "error", error: error.replace("NAME", name) },
     });
@@ -549,7 +554,7 @@ t.test("a registry that offers plain http only is asked, past the guard and with
     [["kg"], [`${plain}/rdap`]],
     [["org"], [`${plain}/gone`, registry.origin]],
   ];
-  t.match(await run("example.kg"), {
+  matchObject(t, await run("example.kg"), {
     measurement: { status: "up", details: { days_remaining: 90 } },
     warnings: ["The registry of .kg answers over plain http only: anybody on the way can change its answer."],
   });
@@ -569,6 +574,6 @@ t.test("a stored check of a name that its registry does not know is an error tha
     ["shop.uk.com", /^Names below uk\.com are registered with CentralNic, /],
     ["x.github.io", /^x\.github\.io is not registered separately/],
   ] as const)
-    t.match(await run(domain), { skip: false, measurement: { status: "error", error } });
+    matchObject(t, await run(domain), { skip: false, measurement: { status: "error", error } });
   t.strictSame(registry.asked, []);
 });

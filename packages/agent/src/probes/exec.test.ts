@@ -3,6 +3,7 @@ import { appendFileSync, chmodSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { outcomeOf, testRunner } from "../testing.ts";
 import type { Command } from "./commands.ts";
 import { splitLine } from "./perfdata.ts";
@@ -48,18 +49,20 @@ t.test("the exit code is the status, the first line the error", async (t) => {
     ["printf '%2000s' | tr ' ' x; exit 2", "down", "x".repeat(1000)],
   ];
   for (const [script, status, error] of cases)
-    t.match(await run(shell(script)), { skip: false, measurement: { status, error } }, script);
+    matchObject(t, await run(shell(script)), { skip: false, measurement: { status, error } }, script);
 });
 
 t.test("a program that cannot run is an error; a key that the agent lacks is no evidence", async (t) => {
-  t.match(await run({ argv: ["/nonexistent/plugin"], env: {} }), {
+  matchObject(t, await run({ argv: ["/nonexistent/plugin"], env: {} }), {
     skip: false,
     measurement: { status: "error", error: "/nonexistent/plugin, or the folder that it runs in, does not exist" },
   });
-  t.match(await run({ argv: ["/etc/passwd"], env: {} }), { measurement: { error: "/etc/passwd may not be executed" } });
-  t.match(await run(null), { skip: true, measurement: { error: /^the agent has no file of commands/ } });
+  matchObject(t, await run({ argv: ["/etc/passwd"], env: {} }), {
+    measurement: { error: "/etc/passwd may not be executed" },
+  });
+  matchObject(t, await run(null), { skip: true, measurement: { error: /^the agent has no file of commands/ } });
   const other = testRunner({ commands: () => new Map() });
-  t.match(await outcomeOf(other.run("org", { type: "exec", command: "disk", timeout: 1000 })), {
+  matchObject(t, await outcomeOf(other.run("org", { type: "exec", command: "disk", timeout: 1000 })), {
     skip: true,
     measurement: { status: "error", error: /no \[disk\]/ },
   });
@@ -83,7 +86,7 @@ t.test("its surroundings: no shell, a fixed environment, empty input, a group of
   t.equal(of("group"), of("pid"));
   t.equal(of("cwd"), folder);
   const literal = await run({ argv: ["/bin/echo", "$(id); `id` | x"], env: {} });
-  t.match(literal.measurement, { status: "up" });
+  matchObject(t, literal.measurement, { status: "up" });
 });
 
 t.test("a descriptor that the agent inherited does not reach its commands", (t) => {
@@ -107,7 +110,7 @@ t.test("a descriptor that the agent inherited does not reach its commands", (t) 
 t.test("one that hangs is killed at the deadline with its whole group", async (t) => {
   const folder = t.testdir({});
   const script = "trap '' TERM; sleep 600 & echo $! > child; echo $$ > pid; echo half; wait";
-  t.match(await run(shell(script, { cwd: folder }), 700), {
+  matchObject(t, await run(shell(script, { cwd: folder }), 700), {
     skip: false,
     measurement: { status: "error", error: "timed out after 0.7 s" },
   });
@@ -116,12 +119,12 @@ t.test("one that hangs is killed at the deadline with its whole group", async (t
 });
 
 t.test("one that floods: 64 KiB are read, and beyond 16 MiB it is killed", async (t) => {
-  t.match((await run(shell("head -c 1000000 /dev/zero | tr '\\0' x; exit 1"))).measurement, {
+  matchObject(t, (await run(shell("head -c 1000000 /dev/zero | tr '\\0' x; exit 1"))).measurement, {
     status: "degraded",
     error: "x".repeat(1000),
   });
   const folder = t.testdir({});
-  t.match((await run(shell("echo $$ > pid; exec yes", { cwd: folder }))).measurement, {
+  matchObject(t, (await run(shell("echo $$ > pid; exec yes", { cwd: folder }))).measurement, {
     status: "error",
     error: "/bin/sh failed: it wrote more than 16 MiB",
   });
@@ -135,7 +138,7 @@ t.test("one that forks and leaves: the result comes at the exit, not at the end 
     shell("sleep 600 & echo $! > child; echo 'WARNING - left a child'; exit 1", { cwd: folder }),
     60_000,
   );
-  t.match(measurement, { status: "degraded", error: "WARNING - left a child" });
+  matchObject(t, measurement, { status: "degraded", error: "WARNING - left a child" });
   await gone(t, written(join(folder, "child")));
 });
 
@@ -169,7 +172,7 @@ t.test("performance data follow the last | of the first line", (t) => {
     const found = splitLine(line);
     t.equal(found.text, text);
     t.equal(found.perfdata.length, perfdata.length, line.slice(0, 60));
-    t.match(found.perfdata, perfdata);
+    matchObject(t, found.perfdata, perfdata);
   }
   t.end();
 });
@@ -190,8 +193,9 @@ t.test("hostile output: a result always arrives, and shows nothing but text", as
   ];
   for (const [output, error, labels] of cases) {
     const { measurement, skip } = await run({ argv: ["/bin/sh", "-c", 'printf "$0"; exit 2', output], env: {} });
-    t.match({ ...measurement, skip }, { status: "down", skip: false }, error.slice(0, 4));
-    t.match(
+    matchObject(t, { ...measurement, skip }, { status: "down", skip: false }, error.slice(0, 4));
+    matchObject(
+      t,
       measurement.error!.startsWith(error),
       true,
       JSON.stringify(measurement.error!.slice(0, 40)).replaceAll(/[^ -~]/g, "?"),

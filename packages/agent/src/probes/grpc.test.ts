@@ -3,6 +3,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { checkKinds, type SpecOf } from "@statusmesh/shared/checks";
 import { validate } from "@statusmesh/shared/validate";
 import { outcomeOf, tcpServer, testRunner } from "../testing.ts";
@@ -98,8 +99,8 @@ t.test("metadata is sent in lower case, and not quoted", async (t) => {
   server.on("stream", (_stream, headers) => heard.push(headers));
   const { port } = await answering(t, failing(7, "no such key: hush-hush-hush"), server);
   const metadata = { "X-Api-Key": "hush-hush-hush", "trace-bin": "AAEC" };
-  t.match(await ask(port, { metadata }), { error: 'the call failed: PERMISSION_DENIED, "no such key: ***"' });
-  t.match(heard, [{ "x-api-key": "hush-hush-hush", "trace-bin": "AAEC", te: "trailers" }]);
+  matchObject(t, await ask(port, { metadata }), { error: 'the call failed: PERMISSION_DENIED, "no such key: ***"' });
+  matchObject(t, heard, [{ "x-api-key": "hush-hush-hush", "trace-bin": "AAEC", te: "trailers" }]);
   const rules = (change: Partial<Spec>) => () =>
     checkKinds.grpc.rules(validate(checkKinds.grpc.schema, { type: "grpc", host: "a.example", port: 1, ...change }));
   t.throws(rules({ metadata: { "grpc-timeout": "1S" } }), { code: "INVALID_HTTP_HEADER", field: "/metadata" });
@@ -114,7 +115,7 @@ t.test("the states of a server, and what it is asked", async (t) => {
   await ask(port, { service: "shop.v1.Orders", server_name: "orders.example.org" });
   const long = "s".repeat(300);
   await ask(port, { service: long });
-  t.match(asked, [
+  matchObject(t, asked, [
     { path: "/grpc.health.v1.Health/Check", authority: `127.0.0.1:${port}`, te: "trailers", body: framed("") },
     {
       authority: `orders.example.org:${port}`,
@@ -143,20 +144,23 @@ t.test("the states of a server, and what it is asked", async (t) => {
   ];
   for (const [answer, service, status, error] of cases) {
     const { port } = await answering(t, answer);
-    t.match(await ask(port, { service }), { status, error }, error);
+    matchObject(t, await ask(port, { service }), { status, error }, error);
   }
   const { port: newer } = await answering(t, saying("100112016108011d00000000"));
-  t.match(await ask(newer), { status: "up" }, "fields of later versions are skipped");
+  matchObject(t, await ask(newer), { status: "up" }, "fields of later versions are skipped");
 });
 
 t.test("a slow answer is degraded, and a draining server still answers", async (t) => {
   const { port } = await answering(t, (stream) => void setTimeout(() => saying("0801")(stream), 60));
-  t.match(await ask(port, { degraded_above_ms: 50 }), { status: "degraded", error: /^slow: \d+ ms, limit 50 ms$/ });
+  matchObject(t, await ask(port, { degraded_above_ms: 50 }), {
+    status: "degraded",
+    error: /^slow: \d+ ms, limit 50 ms$/,
+  });
   const draining = await answering(t, (stream) => {
     stream.session?.goaway(0);
     setTimeout(() => saying("0801")(stream), 20);
   });
-  t.match(await ask(draining.port), { status: "up" });
+  matchObject(t, await ask(draining.port), { status: "up" });
 });
 
 t.test("TLS with ALPN", async (t) => {
@@ -165,16 +169,16 @@ t.test("TLS with ALPN", async (t) => {
     keyType: "ec",
   });
   const { port } = await answering(t, saying("0801"), createSecureServer({ key, cert }));
-  t.match(await ask(port, { tls: true, verify_tls: false }), { status: "up" });
-  t.match(await ask(port, { tls: true }), { status: "down", error: "certificate is self-signed" });
+  matchObject(t, await ask(port, { tls: true, verify_tls: false }), { status: "up" });
+  matchObject(t, await ask(port, { tls: true }), { status: "down", error: "certificate is self-signed" });
   const demanding = createSecureServer({ key, cert, requestCert: true }).on("tlsClientError", () => undefined);
   const mutual = await answering(t, saying("0801"), demanding);
-  t.match(await ask(mutual.port, { tls: true, verify_tls: false }), {
+  matchObject(t, await ask(mutual.port, { tls: true, verify_tls: false }), {
     status: "down",
     error: 'the server sent the TLS alert "certificate required"',
   });
   const plain = await answering(t, saying("0801"));
-  t.match(await ask(plain.port, { tls: true, verify_tls: false }), {
+  matchObject(t, await ask(plain.port, { tls: true, verify_tls: false }), {
     status: "down",
     error: "the server does not speak TLS on this port",
   });
@@ -187,11 +191,11 @@ t.test("TLS with ALPN", async (t) => {
     t.teardown(() => server.close());
     return await ask((server.address() as AddressInfo).port, { tls: true, verify_tls: false });
   };
-  t.match(await other(["http/1.1"]), {
+  matchObject(t, await other(["http/1.1"]), {
     status: "down",
     error: /^the server does not offer HTTP\/2 over TLS, only another/,
   });
-  t.match(await other(undefined), { error: "the server does not offer HTTP/2 over TLS, which gRPC needs" });
+  matchObject(t, await other(undefined), { error: "the server does not offer HTTP/2 over TLS, which gRPC needs" });
 });
 
 t.test("answers that are no gRPC", async (t) => {
@@ -230,12 +234,12 @@ t.test("answers that are no gRPC", async (t) => {
   ];
   for (const [what, answer, error] of cases) {
     const { port } = await answering(t, answer);
-    t.match(await ask(port), { status: "down", error, skip: false }, what);
+    matchObject(t, await ask(port), { status: "down", error, skip: false }, what);
   }
   const { port: silent } = await answering(t, () => undefined);
-  t.match(await ask(silent, { timeout }), { status: "down", error: "no gRPC answer within 0.5 s" });
+  matchObject(t, await ask(silent, { timeout }), { status: "down", error: "no gRPC answer within 0.5 s" });
   const { port: dripping } = await answering(t, (stream) => void (stream.respond(grpcType), stream.write("\0")));
-  t.match(await ask(dripping, { timeout }), { error: "the gRPC answer was not complete within 0.5 s" });
+  matchObject(t, await ask(dripping, { timeout }), { error: "the gRPC answer was not complete within 0.5 s" });
 });
 
 t.test("bytes that are no HTTP/2, and sockets that hang or break", async (t) => {
@@ -276,7 +280,7 @@ t.test("bytes that are no HTTP/2, and sockets that hang or break", async (t) => 
   for (const [what, serve, error] of cases) {
     const { port } = await tcpServer(t, serve);
     const limit = /within/.test(String(error)) ? { timeout } : {};
-    t.match(await ask(port, limit), { status: "down", error, skip: false }, what);
+    matchObject(t, await ask(port, limit), { status: "down", error, skip: false }, what);
   }
 });
 

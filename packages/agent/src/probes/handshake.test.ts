@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { createServer as createTlsServer } from "node:tls";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { WebSocketServer } from "ws";
 import { checkKinds, type ProbedType } from "@statusmesh/shared/checks";
 import { validate } from "@statusmesh/shared/validate";
@@ -138,7 +139,7 @@ t.test(
     const early = await serve(t, await issue(host, { from: 33.5, until: 200 }));
     const result = await run("tls_cert", { host, port: early.tls });
     const day = new Date(now + 33.5 * dayMs).toISOString().slice(0, 10);
-    t.match(result, { status: "down", details: { days_remaining: 199, not_before: new RegExp(`^${day}T`) } });
+    matchObject(t, result, { status: "down", details: { days_remaining: 199, not_before: new RegExp(`^${day}T`) } });
     t.equal(checkKinds.tls_cert.errorInWords!(result.error!), `certificate of localhost is not valid before ${day}`);
 
     const chain = await serve(t, await issue(host, { ca: between }), between, root);
@@ -184,17 +185,17 @@ t.test("an authority of the agent: --ca-file, and the message that names it", as
       ? { code, stderr }
       : (JSON.parse(stdout) as { result: { status: string; error: string | null } });
   };
-  t.match(await check(), {
+  matchObject(t, await check(), {
     result: {
       status: "down",
       error: /^certificate is signed by an authority that is not trusted here.*: trust .*--ca-file\)$/,
     },
   });
   writeFileSync(`${file}.txt`, "no certificate");
-  t.match(await check("--ca-file", `${file}.txt`), { code: 78, stderr: /has no certificate/ });
-  t.match(await check("--ca-file", `${file}.none`), { code: 78, stderr: /cannot be read \(ENOENT\)/ });
+  matchObject(t, await check("--ca-file", `${file}.txt`), { code: 78, stderr: /has no certificate/ });
+  matchObject(t, await check("--ca-file", `${file}.none`), { code: 78, stderr: /cannot be read \(ENOENT\)/ });
   const trusted = await check("--ca-file", file);
-  t.match(trusted, { result: { status: "up", error: null } });
+  matchObject(t, trusted, { result: { status: "up", error: null } });
   t.strictSame("warnings" in trusted ? trusted.warnings : null, []);
 });
 

@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { checkKinds } from "@statusmesh/shared/checks";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import { programBytes } from "@statusmesh/shared/checks/patterns";
@@ -149,8 +150,8 @@ t.test("the first unmet expectation decides, in the order of the document", asyn
     [{ body: "AC", headers: { "x-a": "1" } }, "the body is not JSON (application/json)"],
     [{ body: '["AC"]', headers: { "x-a": "1" } }, "$.e selects nothing, expected a value"],
   ];
-  for (const [to, error] of steps) t.match(await ask(all, to), { status: "down", error }, error);
-  t.match(await ask({ expected_body_absent: "B" }, { status: 503, body: "B" }), {
+  for (const [to, error] of steps) matchObject(t, await ask(all, to), { status: "down", error }, error);
+  matchObject(t, await ask({ expected_body_absent: "B" }, { status: 503, body: "B" }), {
     status: "degraded",
     error: /^rate-limited/,
   });
@@ -168,29 +169,34 @@ t.test("a slow response is degraded, or down", async (t) => {
     [{ degraded_above_ms: 1, expected_body_absent: "ok" }, "down", 'the body contains "ok"'],
   ] as const) {
     const { measurement } = await outcomeOf(runner.run("org", { ...httpCheck(at, change) }));
-    t.match({ status: measurement.status, error: measurement.error }, { status, error });
+    matchObject(t, { status: measurement.status, error: measurement.error }, { status, error });
   }
 });
 
 t.test("bodies: not JSON, nested, larger than a MiB, in Latin-1, with secrets", async (t) => {
   const any = json("$.a", "exists");
   const type = (value: string) => ({ "content-type": value });
-  t.match(await ask(any, { body: "<p>", headers: type("text/html; charset=utf-8") }), {
+  matchObject(t, await ask(any, { body: "<p>", headers: type("text/html; charset=utf-8") }), {
     status: "down",
     error: "the body is not JSON (text/html)",
   });
-  t.match(await ask(any, { body: '\ufeff{"a":1}' }), { status: "up" }, "a byte order mark");
+  matchObject(t, await ask(any, { body: '\ufeff{"a":1}' }), { status: "up" }, "a byte order mark");
   for (const [open, close] of [
     ["[", "]"],
     ['{"a":', "}"],
   ] as const) {
     const body = (open.repeat(100_000) + "1" + close.repeat(100_000)).padStart(1 << 20);
     const nested = await ask(json("$..a[?@.b[?@.c]]", "exists"), { body });
-    t.match(nested, { status: "down", error: "the body is nested too deeply" }, open);
+    matchObject(t, nested, { status: "down", error: "the body is nested too deeply" }, open);
   }
-  t.match(await ask(any, { body: `{"a":"${"[".repeat(1000)}"}` }), { status: "up" }, "brackets in a text do not nest");
+  matchObject(
+    t,
+    await ask(any, { body: `{"a":"${"[".repeat(1000)}"}` }),
+    { status: "up" },
+    "brackets in a text do not nest",
+  );
   const large = { body: JSON.stringify({ a: "x".repeat(1 << 20) }) };
-  t.match(await ask(any, large), {
+  matchObject(t, await ask(any, large), {
     status: "error",
     error: "the body is larger than 1 MiB, expected_json reads the first 1 MiB",
   });
@@ -198,18 +204,19 @@ t.test("bodies: not JSON, nested, larger than a MiB, in Latin-1, with secrets", 
     "The response is larger than 1 MiB; the rest of it was not read.",
     "Only the first MiB of the body was searched for what must be absent.",
   ]);
-  t.match(await ask({ expected_body_matches: "nope" }, large), {
+  matchObject(t, await ask({ expected_body_matches: "nope" }, large), {
     error: 'the first MiB of the body does not match "nope"',
   });
   const latin1 = { body: Buffer.from("Grüße", "latin1"), headers: type("text/plain; charset=ISO-8859-1") };
   for (const change of [{ expected_body_contains: "Grüße" }, { expected_body_matches: "^Gr.{2}e$" }])
-    t.match(await ask(change, latin1), { status: "up" }, "Latin-1");
-  t.match(await ask({ expected_body_matches: "^Grü" }, { ...latin1, headers: type("text/plain") }), {
+    matchObject(t, await ask(change, latin1), { status: "up" }, "Latin-1");
+  matchObject(t, await ask({ expected_body_matches: "^Grü" }, { ...latin1, headers: type("text/plain") }), {
     status: "up",
   });
 
   const secret = "s3cret-of-the-check";
-  t.match(
+  matchObject(
+    t,
     await ask(
       { bearer_token: secret, ...json("$.echo", "eq", "x") },
       { body: JSON.stringify({ echo: `got ${secret}` }) },
@@ -365,7 +372,7 @@ t.test("no pattern, path or body holds the agent", async (t) => {
     for (let n = 0; n < 5 && /had no time to judge/.test(found.error ?? ""); n++)
       found = await ask({ timeout: 8000, ...change }, { body });
     busy.push(mainThreadMs() - before);
-    t.match(found, { skip: false, ...expected }, what);
+    matchObject(t, found, { skip: false, ...expected }, what);
   };
   await timed({ expected_body_matches: "warm" }, text, "warm", {});
   busy.length = 0;
@@ -471,6 +478,6 @@ t.test("a pattern or path that cannot be used is refused with its position", (t)
     [{ degraded_above_ms: 9, down_above_ms: 9 }, "INVALID_THRESHOLD", "/down_above_ms", /must be more than/],
   ];
   for (const [change, code, field, message] of cases)
-    t.match(refusal(change), { code, field, message }, JSON.stringify(change).slice(0, 80));
+    matchObject(t, refusal(change), { code, field, message }, JSON.stringify(change).slice(0, 80));
   t.end();
 });

@@ -3,6 +3,7 @@ import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo, Server } from "node:net";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { ExpectedStatus, HttpCheck } from "@statusmesh/shared/checks/http";
 import { httpCheck, outcomeOf, testRunner } from "../testing.ts";
 import { BodyReader } from "./http-body.ts";
@@ -26,7 +27,7 @@ async function warned(
   what = "",
 ): Promise<void> {
   const found = await result;
-  t.match(found, pattern, what);
+  matchObject(t, found, pattern, what);
   t.strictSame(found.warnings, warnings, what);
 }
 
@@ -68,10 +69,11 @@ t.test("url: path and query of the request", async (t) => {
     [long, long],
   ];
   for (const [path, asked] of cases) {
-    t.match(await run(at + path), { status: "up", error: null }, path.slice(0, 60));
+    matchObject(t, await run(at + path), { status: "up", error: null }, path.slice(0, 60));
     t.equal(last().url, asked);
   }
-  t.match(
+  matchObject(
+    t,
     await run(`http://user:secret@127.0.0.1:${port}/`),
     { status: "error", error: /^Credentials do not belong in the URL/ },
     "what the control plane would not let through is not sent",
@@ -88,13 +90,13 @@ t.test("url: host and port", async (t) => {
     [`http://0x7f.1:${port}/`, `127.0.0.1:${port}`],
   ];
   for (const [url, host] of cases) {
-    t.match(await run(url, {}, here), { status: "up" }, url);
+    matchObject(t, await run(url, {}, here), { status: "up" }, url);
     t.equal(last().headers.host, host);
   }
   const six = await noting(t, "::1").catch(() => null);
   if (six === null) t.comment("no IPv6 on this machine");
   else {
-    t.match(await run(`http://[0:0::1]:${six.port}/`), { status: "up" });
+    matchObject(t, await run(`http://[0:0::1]:${six.port}/`), { status: "up" });
     t.equal(six.last().headers.host, `[::1]:${six.port}`);
   }
 });
@@ -103,10 +105,10 @@ t.test("several addresses: a dead one does not fail the check", async (t) => {
   const { port } = await noting(t, "127.0.0.2");
   const at = (...addresses: string[]) =>
     run(`http://two.example.org:${port}/`, {}, testRunner({ lookup: async () => addresses }));
-  t.match(await at("127.0.0.1", "127.0.0.2"), { status: "up", error: null });
-  t.match(await at("::1", "127.0.0.2"), { status: "up", error: null });
-  t.match(await at("127.0.0.1", "127.0.0.3"), { status: "down", error: "connection refused" });
-  t.match(await at(), { status: "down", error: "name has no address" });
+  matchObject(t, await at("127.0.0.1", "127.0.0.2"), { status: "up", error: null });
+  matchObject(t, await at("::1", "127.0.0.2"), { status: "up", error: null });
+  matchObject(t, await at("127.0.0.1", "127.0.0.3"), { status: "down", error: "connection refused" });
+  matchObject(t, await at(), { status: "down", error: "name has no address" });
 });
 
 t.test("SNI, verify_tls and warnings", async (t) => {
@@ -143,7 +145,7 @@ t.test("SNI, verify_tls and warnings", async (t) => {
     "www.example.org",
     "a Host header of the check's own does not change whom the connection is for",
   );
-  t.match(await run(`https://www.example.org:${port}/`, {}, here), {
+  matchObject(t, await run(`https://www.example.org:${port}/`, {}, here), {
     status: "down",
     error: "certificate is self-signed",
     http_status: null,
@@ -159,7 +161,7 @@ t.test("SNI, verify_tls and warnings", async (t) => {
   await warned(t, run(`https://www.example.org:${expired}/`, any, here), { status: "up" }, [
     "The certificate of www.example.org has expired.",
   ]);
-  t.match(await run(`https://www.example.org:${expired}/`, {}, here), {
+  matchObject(t, await run(`https://www.example.org:${expired}/`, {}, here), {
     status: "down",
     error: /^certificate (is self-signed|expired 3 days ago)$/,
   });
@@ -204,7 +206,7 @@ t.test("a redirect to another port or scheme is another origin; another path is 
     t.notOk(name in away.last().headers, name);
   t.equal(away.last().headers["content-length"], "0");
   location = "?page=2";
-  t.match(await run(`http://127.0.0.1:${first}/`, { ...secrets, max_redirects: 2 }), {
+  matchObject(t, await run(`http://127.0.0.1:${first}/`, { ...secrets, max_redirects: 2 }), {
     status: "down",
     error: /^redirects in a circle: http:\/\/127\.0\.0\.1:\d+\/\?page=2$/,
   });
@@ -213,7 +215,8 @@ t.test("a redirect to another port or scheme is another origin; another path is 
     `Redirected from http://127.0.0.1:${first} to http://localhost.example.org:${home.port}.`,
   ]);
   await warned(t, run(`http://127.0.0.1:${first}/`, {}, here, false), { status: "up" }, [], "no note by schedule");
-  t.match(
+  matchObject(
+    t,
     await run(`http://127.0.0.1:${first}/`, {
       follow_redirects: false,
       expected_status: { kind: "exact", value: 307 },
@@ -240,19 +243,21 @@ t.test("429 and 503 pass where every form of expected_status lists them", async 
     const at = `http://127.0.0.1:${port}/${status}`;
     for (const way of ways) {
       const expected_status = way(status);
-      t.match(
+      matchObject(
+        t,
         await run(at, { expected_status }),
         { status: "up", error: null, http_status: status },
         JSON.stringify(expected_status),
       );
-      t.match(await run(at, { expected_status, expected_body_contains: "calm" }), { status: "up" });
-      t.match(
+      matchObject(t, await run(at, { expected_status, expected_body_contains: "calm" }), { status: "up" });
+      matchObject(
+        t,
         await run(at, { expected_status, expected_body_contains: "storm" }),
         { status: "down", error: 'the body does not contain "storm"' },
         "and then the body counts",
       );
     }
-    t.match(await run(at, { expected_body_contains: "calm" }), {
+    matchObject(t, await run(at, { expected_body_contains: "calm" }), {
       status: "degraded",
       error: `rate-limited ${status} (Retry-After: 7)`,
     });
@@ -289,7 +294,7 @@ t.test("a response of exactly 1 MiB, and of one byte more", async (t) => {
     [1, ["The response is larger than 1 MiB; the rest of it was not read."]],
   ] as const) {
     const result = await run(`http://127.0.0.1:${port}/${more}`);
-    t.match(result, { status: "up", response_size: Math.min(1024 * 1024, 1024 * 1024 + more) }, `${more}`);
+    matchObject(t, result, { status: "up", response_size: Math.min(1024 * 1024, 1024 * 1024 + more) }, `${more}`);
     t.strictSame(result.warnings, warnings);
   }
 });

@@ -5,6 +5,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { gzipSync } from "node:zlib";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import { httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
@@ -46,7 +47,7 @@ t.test("a passing check with all measurements", async (t) => {
     response.end("hello world");
   });
   const result = await run(`${url}/health?a=b#part`, { headers: { "X-Probe": "yes", accept: "text/html" } });
-  t.match(result, {
+  matchObject(t, result, {
     status: "up",
     error: null,
     http_status: 200,
@@ -64,7 +65,7 @@ t.test("a passing check with all measurements", async (t) => {
   t.match(String(result.total_ms), /^\d+(\.\d{1,3})?$/, "no more digits than mean anything");
   const { request } = seen[0] as (typeof seen)[0];
   t.equal(request.url, "/health?a=b");
-  t.match(request.headers, {
+  matchObject(t, request.headers, {
     host: url.slice(7),
     "user-agent": "StatusMesh/1.2.3",
     "accept-encoding": "identity",
@@ -90,20 +91,20 @@ t.test("method, body, credentials and own headers are sent", async (t) => {
   });
   await run(url, { method: "PUT", basic_auth: ["alice", "pä:ss"] });
   await run(url, { method: "HEAD", bearer_token: "t0ken", headers: { Host: "virtual.example.org" } });
-  t.match(seen[0], {
+  matchObject(t, seen[0], {
     method: "POST",
     body: "grüße",
     "content-length": "7",
     "content-type": "application/json",
     "user-agent": "own/1",
   });
-  t.match(seen[1], {
+  matchObject(t, seen[1], {
     method: "PUT",
     body: "",
     "content-length": "0",
     authorization: `Basic ${Buffer.from("alice:pä:ss").toString("base64")}`,
   });
-  t.match(seen[2], { method: "HEAD", authorization: "Bearer t0ken", host: "virtual.example.org" });
+  matchObject(t, seen[2], { method: "HEAD", authorization: "Bearer t0ken", host: "virtual.example.org" });
 });
 
 t.test("expected_status", async (t) => {
@@ -128,7 +129,8 @@ t.test("expected_status", async (t) => {
   ];
   for (const [status, change, verdict, error] of cases) {
     const result = await run(`${url}/${status}`, change);
-    t.match(
+    matchObject(
+      t,
       result,
       { status: verdict, error, http_status: status, skip: false },
       `${status} ${JSON.stringify(change)}`,
@@ -167,24 +169,30 @@ t.test("expected_body_contains", async (t) => {
     next();
   });
   const contains = (text: string): Partial<HttpCheck> => ({ expected_body_contains: text });
-  t.match(await run(`${url}/split`, contains("systems")), { status: "up", response_size: 14 }, "across two chunks");
-  t.match(await run(`${url}/bytes`, contains("üß")), { status: "up" }, "across the bytes of one character");
-  t.match(await run(`${url}/split`, contains("s")), { status: "up" }, "a single byte");
-  t.match(await run(`${url}/split`, contains("System")), {
+  matchObject(
+    t,
+    await run(`${url}/split`, contains("systems")),
+    { status: "up", response_size: 14 },
+    "across two chunks",
+  );
+  matchObject(t, await run(`${url}/bytes`, contains("üß")), { status: "up" }, "across the bytes of one character");
+  matchObject(t, await run(`${url}/split`, contains("s")), { status: "up" }, "a single byte");
+  matchObject(t, await run(`${url}/split`, contains("System")), {
     status: "down",
     error: 'the body does not contain "System"',
   });
-  t.match(
+  matchObject(
+    t,
     await run(`${url}/last`, contains("systems")),
     { status: "up", response_size: 1024 * 1024 },
     "the end of the first MiB still counts",
   );
-  t.match(await run(`${url}/late`, contains("systems")), {
+  matchObject(t, await run(`${url}/late`, contains("systems")), {
     status: "down",
     error: 'the first MiB of the body does not contain "systems"',
     warnings: ["The response is larger than 1 MiB; the rest of it was not read."],
   });
-  t.match(await run(`${url}/gzip`, contains("systems")), {
+  matchObject(t, await run(`${url}/gzip`, contains("systems")), {
     status: "up",
     error: null,
   });
@@ -212,14 +220,15 @@ t.test("redirects", async (t) => {
   const to = (status: number, target: string): string => `${home}/${status}/${encodeURIComponent(target)}`;
   const last = () => seen.at(-1) as (typeof seen)[0];
 
-  t.match(await run(to(302, "/final"), secrets), { status: "up", http_status: 200, response_size: 5 });
-  t.match(
+  matchObject(t, await run(to(302, "/final"), secrets), { status: "up", http_status: 200, response_size: 5 });
+  matchObject(
+    t,
     last().headers,
     { authorization: "Bearer t0ken", "x-api-key": "k3y", cookie: "a=b" },
     "the same origin gets what the check sends",
   );
 
-  t.match(await run(to(302, `${away}/final`), secrets), {
+  matchObject(t, await run(to(302, `${away}/final`), secrets), {
     status: "up",
     warnings: [`Redirected from ${home} to ${away}.`],
   });
@@ -232,50 +241,51 @@ t.test("redirects", async (t) => {
   t.notOk("authorization" in last().headers, "and nothing comes back when the way leads home again");
 
   await run(to(307, "/final"), { ...secrets, method: "POST", body: "data" });
-  t.match(last(), { method: "POST", body: "data" }, "307 keeps method and body");
+  matchObject(t, last(), { method: "POST", body: "data" }, "307 keeps method and body");
   await run(to(308, `${away}/final`), { method: "POST", body: "data" });
-  t.match(last(), { method: "POST", body: "" }, "but the body stays with its origin");
+  matchObject(t, last(), { method: "POST", body: "" }, "but the body stays with its origin");
   await run(to(302, "/final"), { method: "POST", body: "data", headers: { "content-type": "text/x" } });
-  t.match(last(), { method: "GET", body: "" }, "302 turns POST into GET");
+  matchObject(t, last(), { method: "GET", body: "" }, "302 turns POST into GET");
   t.notOk("content-type" in last().headers, "whose headers about a body go with it");
   await run(to(303, "/final"), { method: "DELETE" });
   t.equal(last().method, "GET");
 
-  t.match(await run(to(302, "http://user:pass@" + away.slice(7) + "/final")), { status: "up" });
+  matchObject(t, await run(to(302, "http://user:pass@" + away.slice(7) + "/final")), { status: "up" });
   t.notOk("authorization" in last().headers, "credentials in a Location are not used");
 
-  t.match(await run(to(302, "/final"), { follow_redirects: false }), {
+  matchObject(t, await run(to(302, "/final"), { follow_redirects: false }), {
     status: "down",
     error: "expected status 200-299, got 302",
   });
-  t.match(
+  matchObject(
+    t,
     await run(`${home}/304`),
     { status: "down", error: "expected status 200-299, got 304" },
     "a 3xx without Location is an answer",
   );
   const loop = to(302, "/").slice(0, -3);
-  t.match(await run(`${loop}${encodeURIComponent(new URL(to(302, "x")).pathname)}`, { max_redirects: 0 }), {
+  matchObject(t, await run(`${loop}${encodeURIComponent(new URL(to(302, "x")).pathname)}`, { max_redirects: 0 }), {
     status: "down",
     error: "more than 0 redirects",
   });
-  t.match(await run(to(302, "ftp://files.example.org/")), {
+  matchObject(t, await run(to(302, "ftp://files.example.org/")), {
     status: "down",
     error: "redirected to a ftp URL, which cannot be followed",
   });
-  t.match(await run(to(302, "http://[oops")), {
+  matchObject(t, await run(to(302, "http://[oops")), {
     status: "down",
     error: `redirected by ${home} to something that is not a URL`,
   });
   const { port, server } = await tcpServer(t, () => undefined);
   await new Promise((settle) => server.close(settle));
-  t.match(await run(to(302, `http://127.0.0.2:${port}/secret?token=1`)), {
+  matchObject(t, await run(to(302, `http://127.0.0.2:${port}/secret?token=1`)), {
     status: "down",
     error: `redirected to http://127.0.0.2:${port}: connection refused`,
   });
 
   let turns = 0;
   const carousel = await serve(t, (_request, response) => response.writeHead(302, { location: `/${turns++}` }).end());
-  t.match(await run(carousel, { max_redirects: 3 }), {
+  matchObject(t, await run(carousel, { max_redirects: 3 }), {
     status: "down",
     error: "more than 3 redirects",
     http_status: 302,
@@ -290,21 +300,21 @@ t.test("the guard applies to every hop", async (t) => {
     response.end();
   });
   const guarded = testRunner({ allowPrivate: false, lookup: () => Promise.resolve(["127.0.0.1"]) });
-  t.match(await run(url, {}, guarded), {
+  matchObject(t, await run(url, {}, guarded), {
     status: "error",
     error: "address 127.0.0.1 is blocked (127.0.0.0/8)",
     skip: false,
     http_status: null,
   });
-  t.match(await run(`http://rebinding.example.org:${new URL(url).port}/`, {}, guarded), {
+  matchObject(t, await run(`http://rebinding.example.org:${new URL(url).port}/`, {}, guarded), {
     status: "down",
     error: "the name has no public address: it does not exist, or it leads to a network that is not public",
   });
-  t.match(await run("http://[::ffff:7f00:1]/", {}, guarded), {
+  matchObject(t, await run("http://[::ffff:7f00:1]/", {}, guarded), {
     status: "error",
     error: "address ::ffff:7f00:1 is blocked (::ffff:0:0/96)",
   });
-  t.match(await run("http://169.254.169.254/latest/meta-data", {}, guarded), {
+  matchObject(t, await run("http://169.254.169.254/latest/meta-data", {}, guarded), {
     status: "error",
     error: "address 169.254.169.254 is blocked (169.254.0.0/16)",
   });
@@ -314,7 +324,7 @@ t.test("the guard applies to every hop", async (t) => {
 t.test("errors of misbehaving servers", async (t) => {
   const { port, server } = await tcpServer(t, () => undefined);
   await new Promise((settle) => server.close(settle));
-  t.match(await run(`http://127.0.0.1:${port}/`), {
+  matchObject(t, await run(`http://127.0.0.1:${port}/`), {
     status: "down",
     error: "connection refused",
     http_status: null,
@@ -373,7 +383,7 @@ t.test("errors of misbehaving servers", async (t) => {
       { status: "degraded", error: /^rate-limited 429 \(Retry-After: 7 seconds/ },
     ],
   ];
-  for (const [what, answer, expected] of cases) t.match(await run(await speak(t, answer)), expected, what);
+  for (const [what, answer, expected] of cases) matchObject(t, await run(await speak(t, answer)), expected, what);
 });
 
 t.test("every check ends with its timeout, whatever the server does", async (t) => {
@@ -419,17 +429,17 @@ t.test("every check ends with its timeout, whatever the server does", async (t) 
   ];
   for (const [what, answer, expected] of cases) {
     const result = await run(await speak(t, answer), { timeout });
-    t.match(result, expected, what);
+    matchObject(t, result, expected, what);
     t.ok((result.total_ms ?? 0) < timeout + 250, `${what}: ends in time`);
   }
   const { port } = await tcpServer(t, () => undefined);
-  t.match(await run(`https://127.0.0.1:${port}/`, { timeout }), {
+  matchObject(t, await run(`https://127.0.0.1:${port}/`, { timeout }), {
     status: "down",
     error: "TLS handshake timed out after 0.4 s",
     tls_ms: null,
   });
   const stuck = testRunner({ lookup: () => new Promise(() => undefined) });
-  t.match(await run("http://slow.example.org/", { timeout }, stuck), {
+  matchObject(t, await run("http://slow.example.org/", { timeout }, stuck), {
     status: "down",
     error: "name resolution timed out after 0.4 s",
     dns_ms: null,
@@ -440,7 +450,12 @@ t.test("every check ends with its timeout, whatever the server does", async (t) 
     socket.on("drain", more);
     more();
   });
-  t.match(await run(endless), { status: "up", response_size: 1024 * 1024 }, "an endless body is read up to 1 MiB");
+  matchObject(
+    t,
+    await run(endless),
+    { status: "up", response_size: 1024 * 1024 },
+    "an endless body is read up to 1 MiB",
+  );
 });
 
 t.test("https", async (t) => {
@@ -454,7 +469,7 @@ t.test("https", async (t) => {
   t.teardown(() => server.close());
   const port = (server.address() as AddressInfo).port;
   const lookup = testRunner({ lookup: () => Promise.resolve(["127.0.0.1"]) });
-  t.match(await run(`https://127.0.0.1:${port}/`), {
+  matchObject(t, await run(`https://127.0.0.1:${port}/`), {
     status: "down",
     error: "certificate is self-signed",
     http_status: null,
@@ -464,7 +479,7 @@ t.test("https", async (t) => {
     { verify_tls: false, expected_body_contains: "garden" },
     lookup,
   );
-  t.match(result, {
+  matchObject(t, result, {
     status: "up",
     http_status: 200,
     warnings: ["The certificate of www.example.org expires in 5 days."],
@@ -473,7 +488,7 @@ t.test("https", async (t) => {
   t.equal(result.certificateNotAfter, plannedEnd, "the certificate is read during the ordinary run");
   for (const phase of ["dns_ms", "connect_ms", "tls_ms", "ttfb_ms"] as const) t.ok((result[phase] ?? -1) >= 0, phase);
   const plain = await serve(t, (_request, response) => response.end());
-  t.match(await run(plain.replace("http:", "https:")), {
+  matchObject(t, await run(plain.replace("http:", "https:")), {
     status: "down",
     error: "the server does not speak TLS on this port",
   });
@@ -482,7 +497,7 @@ t.test("https", async (t) => {
 t.test("IPv6", async (t) => {
   const url = await serve(t, (request, response) => response.end(request.headers.host), "::1").catch(() => null);
   if (url === null) return t.comment("no IPv6 on this machine");
-  t.match(await run(url, { expected_body_contains: url.slice(7) }), { status: "up" });
+  matchObject(t, await run(url, { expected_body_contains: url.slice(7) }), { status: "up" });
 });
 
 t.test("the response of a failed run: status line, headers and the beginning of a text body", async (t) => {
@@ -502,9 +517,9 @@ t.test("the response of a failed run: status line, headers and the beginning of 
       response.end("busy");
     });
     t.equal(await snap(`${url}/up`), null);
-    t.match(await snap(url), { status_line: "HTTP/1.1 503 Service Unavailable" });
+    matchObject(t, await snap(url), { status_line: "HTTP/1.1 503 Service Unavailable" });
     t.equal(await snap(url, { capture_failures: false }), null);
-    t.match(await snap(`${url}/up`, { expected_body_contains: "garden" }), { status_line: "HTTP/1.1 200 OK" });
+    matchObject(t, await snap(`${url}/up`, { expected_body_contains: "garden" }), { status_line: "HTTP/1.1 200 OK" });
     t.equal(await snap("http://127.0.0.1:9/"), null, "without a response there is none");
   });
 
@@ -523,7 +538,7 @@ t.test("the response of a failed run: status line, headers and the beginning of 
       null,
     ]);
     for (const type of ["application/json", "application/problem+json", "application/xhtml+xml", "TEXT/HTML;charset=x"])
-      t.match(await of(`500 x\r\nContent-Type: ${type}\r\nContent-Length: 2`, ["{}"]), ["complete", "{}"], type);
+      matchObject(t, await of(`500 x\r\nContent-Type: ${type}\r\nContent-Length: 2`, ["{}"]), ["complete", "{}"], type);
     t.strictSame(
       await of("500 x\r\nContent-Type: text/plain; charset=iso-8859-1\r\nContent-Length: 1", [Buffer.from([0xe9])]),
       ["complete", "é"],
@@ -621,7 +636,7 @@ t.test("the response of a failed run: status line, headers and the beginning of 
       response.writeHead(302, { location: "/again" });
       response.end("not read");
     });
-    t.match(await snap(url, { max_redirects: 1 }), {
+    matchObject(t, await snap(url, { max_redirects: 1 }), {
       status_line: "HTTP/1.1 302 Found",
       body: null,
       body_state: "none",

@@ -1,6 +1,7 @@
 import { createSocket } from "node:dgram";
 import { type AddressInfo, createServer, type Server } from "node:net";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { kindOf, type ProbedSpec, type SpecOf } from "@statusmesh/shared/checks";
 import { httpCheck, outcomeOf, testRunner } from "../testing.ts";
 
@@ -95,7 +96,7 @@ t.test("every kind connects over the family that it is told, past the guard too"
     t.strictSame((await run("any", both)).families, ["4"], `${type} over the first that answers`);
     const none = await run("6", ["127.0.0.1"]);
     t.strictSame(none.families, [], type);
-    t.match(none, { status: type === "tls_cert" ? "error" : "down", error: /(^|: )no IPv6 address$/ }, type);
+    matchObject(t, none, { status: type === "tls_cert" ? "error" : "down", error: /(^|: )no IPv6 address$/ }, type);
   }
 });
 
@@ -110,8 +111,11 @@ t.test("ping too, and a redirect to an address of the other family", async (t) =
     ip_version,
   });
   const runner = testRunner({ lookup: async () => ["127.0.0.1"] });
-  t.match((await outcomeOf(runner.run("org", ping("4")))).measurement, { status: "up" });
-  t.match((await outcomeOf(runner.run("org", ping("6")))).measurement, { status: "down", error: "no IPv6 address" });
+  matchObject(t, (await outcomeOf(runner.run("org", ping("4")))).measurement, { status: "up" });
+  matchObject(t, (await outcomeOf(runner.run("org", ping("6")))).measurement, {
+    status: "down",
+    error: "no IPv6 address",
+  });
   const server = createServer((socket) => {
     socket.on("error", () => undefined);
     socket.end("HTTP/1.1 302 Found\r\nLocation: http://[::1]:1/\r\nContent-Length: 0\r\n\r\n");
@@ -120,7 +124,7 @@ t.test("ping too, and a redirect to an address of the other family", async (t) =
   t.teardown(() => server.close());
   const { port } = server.address() as AddressInfo;
   const check = httpCheck(`http://127.0.0.1:${port}/`, { ip_version: "4" });
-  t.match((await outcomeOf(runner.run("org", { ...check }))).measurement, {
+  matchObject(t, (await outcomeOf(runner.run("org", { ...check }))).measurement, {
     status: "down",
     error: "redirected to http://[::1]:1: no IPv4 address",
   });

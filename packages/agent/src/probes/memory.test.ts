@@ -1,4 +1,5 @@
 import { fork, type ChildProcess } from "node:child_process";
+import { matchObject } from "@statusmesh/shared/testing";
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
@@ -144,7 +145,7 @@ if (process.send !== undefined && process.argv[2] === "checks") {
       // On a loaded machine, which is no answer about the response.
       for (let n = 0; n < 30 && measured.error?.startsWith("the agent was suspended"); n++)
         measured = await ask(child, order);
-      t.match(measured, { status, error }, what);
+      matchObject(t, measured, { status, error }, what);
       t.ok(measured.rss < limit, `${what}: ${(measured.rss / mib).toFixed(1)} MiB resident`);
       t.ok(measured.external < limit / 2, `${what}: ${(measured.external / mib).toFixed(1)} MiB of buffers`);
     }

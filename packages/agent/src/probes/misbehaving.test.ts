@@ -5,6 +5,7 @@ import { createServer as createTlsServer, TLSSocket, type TlsOptions } from "nod
 import { gzipSync } from "node:zlib";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import { httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
@@ -54,7 +55,8 @@ async function against(
   const { measurement, skip } = await outcomeOf(
     runner.run("org", { ...httpCheck(`${scheme}://127.0.0.1:${port}/`, { ...change, timeout: limit }) }),
   );
-  t.match(
+  matchObject(
+    t,
     { status: measurement.status, error: measurement.error, skip },
     { status: said[0], error: said[1], skip: false },
     what,
@@ -382,13 +384,13 @@ t.test("TLS", async (t) => {
   const h2port = await listening(t, h2);
   const run = async (url: string) =>
     (await outcomeOf(runner.run("org", { ...httpCheck(url, { timeout: generous, verify_tls: false }) }))).measurement;
-  t.match(await run(`https://127.0.0.1:${h2port}/`), {
+  matchObject(t, await run(`https://127.0.0.1:${h2port}/`), {
     status: "down",
     error: "the server does not offer HTTP/1.1 over TLS, only another protocol such as HTTP/2",
   });
   const h2c = createHttp2Server();
   h2c.on("sessionError", () => undefined);
-  t.match(await run(`http://127.0.0.1:${await listening(t, h2c as unknown as Server)}/`), {
+  matchObject(t, await run(`http://127.0.0.1:${await listening(t, h2c as unknown as Server)}/`), {
     status: "down",
     error: "the server speaks HTTP/2 only, and was asked in HTTP/1.1",
   });
@@ -423,7 +425,7 @@ t.test("a host that drops SYN packets", async (t) => {
   ] as const;
   for (const [check, status] of checks) {
     const { measurement } = await outcomeOf(runner.run("org", check));
-    t.match(measurement, { status, error: "connection timed out after 0.7 s", connect_ms: null }, check.type);
+    matchObject(t, measurement, { status, error: "connection timed out after 0.7 s", connect_ms: null }, check.type);
     t.ok((measurement.total_ms ?? 0) < timeout + generous);
   }
   for (let turn = 0; turn < 2000 && openSockets() > before; turn++)

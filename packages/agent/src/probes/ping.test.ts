@@ -3,6 +3,7 @@ import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { detailsOf, kindOf, type SpecOf } from "@statusmesh/shared/checks";
 import { outcomeOf, testRunner } from "../testing.ts";
 import { answersIn, pingCause } from "./ping.ts";
@@ -34,7 +35,7 @@ t.test("this machine, over both families, with the system's own ping", async (t)
   t.equal(await pingCause(), null);
   for (const host of ["127.0.0.1", "::1", "0x7f.1"]) {
     const { measurement, skip } = await run({ host, timeout: 1000 });
-    t.match(measurement, { status: "up", error: null, details: { sent: 3, received: 3, loss_pct: 0 } }, host);
+    matchObject(t, measurement, { status: "up", error: null, details: { sent: 3, received: 3, loss_pct: 0 } }, host);
     const { total_ms: total, details } = measurement as {
       total_ms: number;
       details: { min_ms: number; max_ms: number };
@@ -43,17 +44,22 @@ t.test("this machine, over both families, with the system's own ping", async (t)
     t.notOk(skip);
   }
   const named = await run({ host: "gw.example.org" }, async () => ["127.0.0.1"]);
-  t.match(named.measurement, { status: "up", details: { received: 3 } });
+  matchObject(t, named.measurement, { status: "up", details: { received: 3 } });
   t.type(named.measurement.dns_ms, "number");
-  t.match(await run({ degraded_above_ms: 1 }), { measurement: { status: "up" } }, "its interval is not its time");
+  matchObject(
+    t,
+    await run({ degraded_above_ms: 1 }),
+    { measurement: { status: "up" } },
+    "its interval is not its time",
+  );
 });
 
 t.test("busybox, whose packets count from 0", async (t) => {
   if (spawnSync("sh", ["-c", "command -v busybox"]).status !== 0)
     return t.pass("needs busybox", { skip: "install busybox" });
   fakePing(t, 'exec busybox ping "$@"');
-  t.match((await run()).measurement, { status: "up", details: { sent: 3, received: 3, loss_pct: 0 } });
-  t.match((await run({ host: "::1" })).measurement, { status: "up", details: { received: 3 } });
+  matchObject(t, (await run()).measurement, { status: "up", details: { sent: 3, received: 3, loss_pct: 0 } });
+  matchObject(t, (await run({ host: "::1" })).measurement, { status: "up", details: { received: 3 } });
 });
 
 t.test("the output of iputils and busybox: answers, duplicates, losses", (t) => {
@@ -88,14 +94,14 @@ t.test("loss is degraded above its limit, and down when nothing comes back", asy
     "64 bytes from 127.0.0.1: icmp_seq=2 ttl=64 time=20.0 ms\n\n" +
     "--- 127.0.0.1 ping statistics ---\n3 packets transmitted, 2 received, 33.3333% packet loss, time 401ms";
   const { args } = fakePing(t, prints(lossy));
-  t.match((await run()).measurement, {
+  matchObject(t, (await run()).measurement, {
     status: "degraded",
     error: "33.3 % packet loss, limit 0 %",
     total_ms: 15,
     details: { sent: 3, received: 2, loss_pct: 33.3, min_ms: 10, max_ms: 20 },
   });
-  t.match((await run({ max_loss_pct: 34 })).measurement, { status: "up", error: null });
-  t.match((await run({ max_loss_pct: 34, degraded_above_ms: 14 })).measurement, {
+  matchObject(t, (await run({ max_loss_pct: 34 })).measurement, { status: "up", error: null });
+  matchObject(t, (await run({ max_loss_pct: 34, degraded_above_ms: 14 })).measurement, {
     status: "degraded",
     error: "slow: 15 ms, limit 14 ms",
   });
@@ -116,7 +122,7 @@ t.test("nothing comes back: down, with what a router said", async (t) => {
     "From 192.0.2.7 icmp_seq=1 Destination Host Unreachable\n\n--- 192.0.2.9 ping statistics ---\n" +
     "3 packets transmitted, 0 received, +1 errors, 100% packet loss, time 401ms";
   fakePing(t, prints(output, 1));
-  t.match(await run(), {
+  matchObject(t, await run(), {
     skip: false,
     measurement: {
       status: "down",
@@ -131,7 +137,7 @@ t.test("at the deadline what has come back decides, and the program is gone", as
     t,
     `echo "64 bytes from 127.0.0.1: icmp_seq=1 ttl=64 time=5 ms"; echo $$ > "$0.args"; exec sleep 600`,
   );
-  t.match((await run({ timeout: 800 })).measurement, {
+  matchObject(t, (await run({ timeout: 800 })).measurement, {
     status: "degraded",
     error: "66.7 % packet loss, limit 0 %",
     details: { sent: 3, received: 1 },
@@ -152,7 +158,7 @@ t.test("where echo requests cannot be sent, the run is no evidence and one of th
   const { causes } = kindOf({ type: "ping" });
   const named = async (t: Test, cause: string) => {
     t.equal(await pingCause(), cause);
-    t.match(await run(), { skip: true, measurement: { status: "error", error: causes![cause], details: null } });
+    matchObject(t, await run(), { skip: true, measurement: { status: "error", error: causes![cause], details: null } });
   };
   await t.test("iputils without a capability", async (t) => {
     fakePing(
@@ -196,14 +202,14 @@ t.test(
       t,
       `case "$*" in *::1) echo 'ping: connect: Network is unreachable' >&2; exit 2;; esac\n${prints(answer)}`,
     );
-    t.match((await run({ host: "gw.example.org" }, async () => ["::1", "127.0.0.1"])).measurement, {
+    matchObject(t, (await run({ host: "gw.example.org" }, async () => ["::1", "127.0.0.1"])).measurement, {
       status: "degraded",
     });
     t.match(args(), / ::1\n.* 127\.0\.0\.1\n/);
-    t.match(await run({ host: "::1" }), { measurement: { status: "down", error: "network unreachable" } });
-    t.match(await run({ host: "gw.example.org" }, async () => ["::1", "127.0.0.1"]), { skip: false });
+    matchObject(t, await run({ host: "::1" }), { measurement: { status: "down", error: "network unreachable" } });
+    matchObject(t, await run({ host: "gw.example.org" }, async () => ["::1", "127.0.0.1"]), { skip: false });
     fakePing(t, "echo 'ping: invalid option -- n' >&2; exit 2");
-    t.match(await run(), { skip: true, measurement: { error: "ping failed: ping: invalid option -- n" } });
+    matchObject(t, await run(), { skip: true, measurement: { error: "ping failed: ping: invalid option -- n" } });
   },
 );
 
@@ -223,7 +229,12 @@ t.test("an address that cannot be reached, or is silent, is left for one of the 
     const { args } = fakePing(t, `case "$*" in *::1) ${script.replace(/$/, "\n")};; esac\n${prints(answer)}`);
     const one = { host: "gw.example.org", packets: 1, timeout: 1500 };
     const { measurement, skip } = await run(one, async () => ["::1", "127.0.0.1"]);
-    t.match({ ...measurement, skip }, { status: "up", error: null, details: { received: 1 }, skip: false }, what);
+    matchObject(
+      t,
+      { ...measurement, skip },
+      { status: "up", error: null, details: { received: 1 }, skip: false },
+      what,
+    );
     t.match(args(), /^[^\n]* ::1\n[^\n]* 127\.0\.0\.1\n$/, what);
     t.match(
       (await run({ ...one, ip_version: "6" }, async () => ["::1", "127.0.0.1"])).measurement.status,
@@ -232,7 +243,8 @@ t.test("an address that cannot be reached, or is silent, is left for one of the 
     );
   }
   fakePing(t, `case "$*" in *::1) ${failures["no route"]};; esac\n${failures.router}`);
-  t.match(
+  matchObject(
+    t,
     (await run({ host: "gw.example.org", packets: 1 }, async () => ["::1", "127.0.0.1"])).measurement,
     { status: "down", error: "no answer to 1 packet (Destination unreachable: No route)" },
     "without an answer the address to which packets went decides",
@@ -250,7 +262,7 @@ t.test("at most 32 at once; one that finds no place is no evidence", async (t) =
   const started = () => args().split("\n").length - 1;
   while (started() < 32) await sleep(20);
   for (const { skip, measurement } of await Promise.all(start(33, 41, 200)))
-    t.match({ skip, error: measurement.error }, { skip: true, error: "32 pings were running" });
+    matchObject(t, { skip, error: measurement.error }, { skip: true, error: "32 pings were running" });
   t.equal(started(), 32);
   writeFileSync(join(folder, "ping.go"), "");
   for (const { measurement } of await Promise.all(running)) t.match(measurement.error, /^ping failed/);

@@ -2,6 +2,7 @@ import type { AddressInfo, Socket } from "node:net";
 import { createServer as createTlsServer, TLSSocket } from "node:tls";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { checkKinds } from "@statusmesh/shared/checks";
 import type { TcpCheck } from "@statusmesh/shared/checks/tcp";
 import { trustAlso } from "@statusmesh/shared/net/tls";
@@ -68,7 +69,7 @@ t.test("TestTCPConnectionWithTLS", async (t) => {
   t.equal(await status({ host: "localhost" }), "up", "the name of the target");
   t.equal(await status({ host: "127.0.0.1", server_name: "localhost" }), "up", "the name of the configuration");
   const { details } = await run("tls_cert", { host: "localhost", port, warn_days: 1, critical_days: 0 });
-  t.match(details, { not_after: new Date(now + dayMs).toISOString() });
+  matchObject(t, details, { not_after: new Date(now + dayMs).toISOString() });
 });
 
 t.test("TestTCPConnectionWithTLSAndVerifiedCertificateChain", async (t) => {
@@ -78,7 +79,7 @@ t.test("TestTCPConnectionWithTLSAndVerifiedCertificateChain", async (t) => {
   const leaf = await issue(2, older);
   trustAlso([root.cert, older.cert]);
   const port = await serveTls(t, `${leaf.cert}\n${older.cert}`, leaf.private);
-  t.match(await run("tcp", { host: "localhost", port, tls: "tls" }), { status: "up", error: null });
+  matchObject(t, await run("tcp", { host: "localhost", port, tls: "tls" }), { status: "up", error: null });
   const { details } = await run("tls_cert", {
     host: "localhost",
     port,
@@ -86,7 +87,7 @@ t.test("TestTCPConnectionWithTLSAndVerifiedCertificateChain", async (t) => {
     warn_days: 1,
     critical_days: 0,
   });
-  t.match(details, { not_after: new Date(now + 2 * dayMs).toISOString() }, "probe_ssl_last_chain_expiry");
+  matchObject(t, details, { not_after: new Date(now + 2 * dayMs).toISOString() }, "probe_ssl_last_chain_expiry");
 });
 
 t.test("TestTCPConnectionQueryResponseStartTLS", async (t) => {

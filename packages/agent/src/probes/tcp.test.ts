@@ -2,6 +2,7 @@ import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { checkKinds, type SpecOf } from "@statusmesh/shared/checks";
 import { sentBytes } from "@statusmesh/shared/checks/tcp";
 import { validate } from "@statusmesh/shared/validate";
@@ -28,12 +29,13 @@ t.test("send and expect", async (t) => {
       heard(bytes.toString("latin1"));
       socket.write(`+${bytes.toString("latin1")}`, "latin1");
     });
-  t.match(await ask(t, { send: "PING\\r\\n", expect: "+PING\r\n" }, echo), {
+  matchObject(t, await ask(t, { send: "PING\\r\\n", expect: "+PING\r\n" }, echo), {
     status: "up",
     error: null,
     heard: "PING\r\n",
   });
-  t.match(
+  matchObject(
+    t,
     await ask(t, { send: "\\x00\\xFF\\\\\\t" }, (socket, heard) =>
       socket.on("data", (b) => heard(b.toString("latin1"))),
     ),
@@ -42,8 +44,9 @@ t.test("send and expect", async (t) => {
     },
   );
   const unmet = await ask(t, { timeout: 300, send: "AUTH hush-hush-hush\\r\\n", expect: "PONG" }, echo);
-  t.match(unmet, { status: "down", error: 'the answer does not contain "PONG"; got "+***"', skip: false });
-  t.match(
+  matchObject(t, unmet, { status: "down", error: 'the answer does not contain "PONG"; got "+***"', skip: false });
+  matchObject(
+    t,
     await ask(t, { expect: "SSH-2.0" }, (socket) => {
       socket.write("SSH-");
       setTimeout(() => socket.write("2.0-x\r\n"), 20);
@@ -51,30 +54,31 @@ t.test("send and expect", async (t) => {
     { status: "up" },
     "in two parts",
   );
-  t.match(await ask(t, { timeout: 300, expect: "SSH" }, () => undefined), {
+  matchObject(t, await ask(t, { timeout: 300, expect: "SSH" }, () => undefined), {
     status: "error",
     error: /^no answer to what was sent/,
   });
-  t.match(await ask(t, { expect: "SSH" }, (socket) => socket.end()), {
+  matchObject(t, await ask(t, { expect: "SSH" }, (socket) => socket.end()), {
     status: "down",
     error: "connection closed without an answer",
   });
-  t.match(await ask(t, { expect: "SSH" }, (socket) => socket.end("HTTP/1.1")), {
+  matchObject(t, await ask(t, { expect: "SSH" }, (socket) => socket.end("HTTP/1.1")), {
     status: "down",
     error: /got "HTTP\/1\.1"$/,
   });
-  t.match(await ask(t, { expect: "SSH" }, (socket) => void socket.write("x".repeat(100_000))), {
+  matchObject(t, await ask(t, { expect: "SSH" }, (socket) => void socket.write("x".repeat(100_000))), {
     status: "down",
     error: /^the answer does not contain "SSH"; got "x{199}…"$/,
   });
-  t.match(
+  matchObject(
+    t,
     await ask(t, { expect: "SSH", timeout: 300 }, (socket) => {
       const drip = setInterval(() => socket.write("\u0007"), 20);
       socket.on("close", () => clearInterval(drip));
     }),
     { status: "down", error: /got "(\\u0007)+/ },
   );
-  t.match(await ask(t, { expect: "SSH" }, (socket) => socket.resetAndDestroy()), {
+  matchObject(t, await ask(t, { expect: "SSH" }, (socket) => socket.resetAndDestroy()), {
     status: "down",
     error: /^connection (reset|closed)/,
   });
@@ -142,7 +146,7 @@ t.test("a greeting is waited for", async (t) => {
     const result = await ask(t, change, serve);
     t.equal(result.status, status, what);
     if (error === null) t.equal(result.error, null, what);
-    else t.match(result.error, error, what);
+    else matchObject(t, result.error, error, what);
   }
 });
 
@@ -244,8 +248,9 @@ t.test("STARTTLS", async (t) => {
       { status: "down", error: "STARTTLS timed out after 0.3 s" },
     ],
   ];
-  for (const [what, change, serve, expected] of cases) t.match(await ask(t, change, serve), expected, what);
-  t.match(
+  for (const [what, change, serve, expected] of cases) matchObject(t, await ask(t, change, serve), expected, what);
+  matchObject(
+    t,
     await ask(t, { ...over, tls: "tls" }, (socket, heard) => {
       secured(socket, heard);
     }),

@@ -2,6 +2,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { createServer, createSecureContext, type TlsOptions } from "node:tls";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { TlsCertCheck } from "@statusmesh/shared/checks/tls-cert";
 import { errorInWords } from "@statusmesh/shared/checks";
 import { FakeClock, outcomeOf, tcpServer, testRunner } from "../testing.ts";
@@ -75,7 +76,7 @@ const serveFor = async (t: Test, days: number, name?: string) => {
 t.test("up: nothing is said, and the phases are measured", async (t) => {
   const { port, asked, protocols, ended } = await serveFor(t, 60.5);
   const result = await run(port);
-  t.match(result, {
+  matchObject(t, result, {
     status: "up",
     error: null,
     dns_ms: null,
@@ -171,17 +172,23 @@ t.test("names: none, several, long and ugly ones leave the document whole", asyn
     const { error } = await run(port);
     return JSON.parse(error ?? "") as Record<string, unknown>;
   };
-  t.match(await of([{ shortName: "O", value: "Acme" }]), { subject_common_name: null, issuer_common_name: null });
-  t.match(
+  matchObject(t, await of([{ shortName: "O", value: "Acme" }]), {
+    subject_common_name: null,
+    issuer_common_name: null,
+  });
+  matchObject(
+    t,
     await of([
       { shortName: "CN", value: "outer" },
       { shortName: "CN", value: "inner" },
     ]),
     { subject_common_name: "inner" },
   );
-  t.match(await of([{ shortName: "CN", value: 'quote " zero\u0000end' }]), { subject_common_name: 'quote " zero end' });
-  t.match(await of([{ shortName: "CN", value: "" }]), { subject_common_name: null });
-  t.match(await of([{ shortName: "CN", value: "漢".repeat(500) }]), { subject_common_name: "漢".repeat(200) });
+  matchObject(t, await of([{ shortName: "CN", value: 'quote " zero\u0000end' }]), {
+    subject_common_name: 'quote " zero end',
+  });
+  matchObject(t, await of([{ shortName: "CN", value: "" }]), { subject_common_name: null });
+  matchObject(t, await of([{ shortName: "CN", value: "漢".repeat(500) }]), { subject_common_name: "漢".repeat(200) });
 });
 
 t.test("which certificate depends on the name that is asked for", async (t) => {
@@ -202,14 +209,14 @@ t.test("which certificate depends on the name that is asked for", async (t) => {
         ),
       ),
   });
-  t.match(await run(port), { status: "down", error: /"subject_common_name":"default.example.org"/ });
-  t.match(await run(port, { server_name: "shop.example.org" }), { status: "up", error: null });
+  matchObject(t, await run(port), { status: "down", error: /"subject_common_name":"default.example.org"/ });
+  matchObject(t, await run(port, { server_name: "shop.example.org" }), { status: "up", error: null });
 });
 
 t.test("a server that speaks another protocol than HTTP is not offered HTTP, which it would hang up on", async (t) => {
   const { private: key, cert } = await certificate(99 * dayMs);
   const { port } = await serve(t, { key, cert, ALPNProtocols: ["imap"] });
-  t.match(await run(port), { status: "up", error: null });
+  matchObject(t, await run(port), { status: "up", error: null });
 });
 
 t.test("old servers are reached: TLS 1.0, a weak key", async (t) => {
@@ -219,7 +226,7 @@ t.test("old servers are reached: TLS 1.0, a weak key", async (t) => {
     notAfterDate: new Date(Date.now() + 99 * dayMs),
   });
   const { port } = await serve(t, { key, cert, minVersion: "TLSv1", maxVersion: "TLSv1", ciphers: "ALL:@SECLEVEL=0" });
-  t.match(await run(port), { status: "up", error: null });
+  matchObject(t, await run(port), { status: "up", error: null });
 });
 
 /**
@@ -270,24 +277,31 @@ t.test(
   async (t) => {
     const { private: key, cert } = await certificate(99 * dayMs);
     const { port } = await serve(t, { key, cert, requestCert: true, rejectUnauthorized: true, maxVersion: "TLSv1.2" });
-    t.match(await run(await refusing(t, port)), { status: "up", error: null });
-    t.match(await run(await refusing(t, port), { warn_days: 365 }), {
+    matchObject(t, await run(await refusing(t, port)), { status: "up", error: null });
+    matchObject(t, await run(await refusing(t, port), { warn_days: 365 }), {
       status: "degraded",
       error: /"days_remaining":98/,
     });
-    t.match(
+    matchObject(
+      t,
       await run(await refusing(t, port, withoutRenegotiationInfo)),
       { status: "up", error: null },
       "no safe renegotiation",
     );
-    t.match(await run(await refusing(t, port, undefined, 50)), { status: "up", error: null }, "decode_error of GnuTLS");
+    matchObject(
+      t,
+      await run(await refusing(t, port, undefined, 50)),
+      { status: "up", error: null },
+      "decode_error of GnuTLS",
+    );
   },
 );
 
 t.test("what keeps the certificate from being read is an error in words", async (t) => {
   const { private: key, cert } = await certificate(99 * dayMs);
   const anonymous = await serve(t, { ciphers: "aNULL:@SECLEVEL=0", maxVersion: "TLSv1.2", dhparam: "auto" });
-  t.match(
+  matchObject(
+    t,
     await run(anonymous.port),
     { status: "error", error: /^TLS handshake failed: the server sent the alert "handshake failure"$/ },
     "a server without a certificate",
@@ -297,46 +311,53 @@ t.test("what keeps the certificate from being read is an error in words", async 
     maxVersion: "TLSv1.2",
     pskCallback: () => Buffer.alloc(16),
   });
-  t.match(
+  matchObject(
+    t,
     await run(shared.port),
     { status: "error", error: /^TLS handshake failed: the server sent the alert "handshake failure"$/ },
     "a server with a shared key instead",
   );
   const strict = await serve(t, { key, cert, requestCert: true, rejectUnauthorized: true, minVersion: "TLSv1.3" });
-  t.match(
+  matchObject(
+    t,
     await run(strict.port),
     { status: "up", error: null },
     "one that wants a certificate of the client shows its own first",
   );
 
   const hostile = async (answer: (socket: Socket) => void) => run((await tcpServer(t, answer)).port, { timeout: 1000 });
-  t.match(await hostile((socket) => socket.end("220 mail.example.org ESMTP\r\n")), {
+  matchObject(t, await hostile((socket) => socket.end("220 mail.example.org ESMTP\r\n")), {
     status: "error",
     error: "the server does not speak TLS on this port",
   });
-  t.match(await hostile((socket) => socket.once("data", () => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"))), {
+  matchObject(t, await hostile((socket) => socket.once("data", () => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"))), {
     status: "error",
     error: "the server does not speak TLS on this port",
   });
   const closed = "connection closed by peer during the TLS handshake";
-  t.match(await hostile((socket) => socket.once("data", () => socket.resetAndDestroy())), {
+  matchObject(t, await hostile((socket) => socket.once("data", () => socket.resetAndDestroy())), {
     status: "error",
     error: closed,
   });
-  t.match(await hostile((socket) => socket.once("data", () => socket.end())), { status: "error", error: closed });
+  matchObject(t, await hostile((socket) => socket.once("data", () => socket.end())), {
+    status: "error",
+    error: closed,
+  });
   // A ServerHello that never gets to its end.
-  t.match(
+  matchObject(
+    t,
     await hostile((socket) => socket.once("data", () => socket.end(Buffer.from("160303003a0200003603", "hex")))),
     { status: "error", error: closed },
   );
-  t.match(
+  matchObject(
+    t,
     await hostile((socket) => socket.once("data", () => socket.write(Buffer.from("160303003a0200003603", "hex")))),
     {
       status: "error",
       error: "TLS handshake timed out after 1.0 s",
     },
   );
-  t.match(await hostile(() => undefined), {
+  matchObject(t, await hostile(() => undefined), {
     status: "error",
     error: "TLS handshake timed out after 1.0 s",
     tls_ms: null,
@@ -345,9 +366,9 @@ t.test("what keeps the certificate from being read is an error in words", async 
 
   const { port, server } = await tcpServer(t, () => undefined);
   await new Promise((settle) => server.close(settle));
-  t.match(await run(port), { status: "error", error: "connection refused" });
+  matchObject(t, await run(port), { status: "error", error: "connection refused" });
   const nowhere = testRunner({ lookup: () => new Promise(() => undefined) });
-  t.match(await run(port, { host: "slow.example.org", timeout: 200 }, nowhere), {
+  matchObject(t, await run(port, { host: "slow.example.org", timeout: 200 }, nowhere), {
     status: "error",
     error: "name resolution timed out after 0.2 s",
   });
@@ -356,8 +377,11 @@ t.test("what keeps the certificate from being read is an error in words", async 
 t.test("the guard looks at every address, at the time of the connection", async (t) => {
   const { port, asked } = await serveFor(t, 60);
   const guarded = testRunner({ allowPrivate: false, lookup: async () => ["93.184.215.14", "127.0.0.1"] });
-  t.match(await run(port, {}, guarded), { status: "error", error: "address 127.0.0.1 is blocked (127.0.0.0/8)" });
-  t.match(await run(port, { host: "rebound.example.org" }, guarded), {
+  matchObject(t, await run(port, {}, guarded), {
+    status: "error",
+    error: "address 127.0.0.1 is blocked (127.0.0.0/8)",
+  });
+  matchObject(t, await run(port, { host: "rebound.example.org" }, guarded), {
     status: "error",
     error: "the name has no public address: it does not exist, or it leads to a network that is not public",
   });

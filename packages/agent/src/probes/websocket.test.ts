@@ -1,6 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { WebSocketServer, type WebSocket } from "ws";
 import { checkKinds, type SpecOf } from "@statusmesh/shared/checks";
 import { validate } from "@statusmesh/shared/validate";
@@ -46,9 +47,9 @@ async function ask(change: Partial<Spec> = {}) {
 
 t.test("handshake, send and expect", async (t) => {
   serve = (client) => client.on("message", (data) => client.send(`echo ${String(data)}`));
-  t.match(await ask({ headers: { "X-Api-Key": "hush" } }), { status: "up", error: null, http_status: 101 });
-  t.match(asked.at(-1), { extensions: undefined, key: "hush", path: "/a?b=1" }, "no compression is offered");
-  t.match(await ask({ send: '{"op":"ping"}', expect: '"ping"' }), { status: "up" });
+  matchObject(t, await ask({ headers: { "X-Api-Key": "hush" } }), { status: "up", error: null, http_status: 101 });
+  matchObject(t, asked.at(-1), { extensions: undefined, key: "hush", path: "/a?b=1" }, "no compression is offered");
+  matchObject(t, await ask({ send: '{"op":"ping"}', expect: '"ping"' }), { status: "up" });
   for (let turn = 0; turn < 100 && closes.length < 2; turn++) await new Promise((settle) => setTimeout(settle, 10));
   t.strictSame(closes, [1000, 1000], "closed with 1000");
   const late = await ask({
@@ -57,29 +58,32 @@ t.test("handshake, send and expect", async (t) => {
     timeout: 300,
     headers: { "X-Api-Key": "hush-hush-key" },
   });
-  t.match(late, { status: "down", error: 'no message contains "pong"; got "echo got ***"' });
+  matchObject(t, late, { status: "down", error: 'no message contains "pong"; got "echo got ***"' });
   serve = (client) => client.close(1011);
-  t.match(await ask({ expect: "x" }), { status: "down", error: "closed with code 1011 before the expected text" });
+  matchObject(t, await ask({ expect: "x" }), {
+    status: "down",
+    error: "closed with code 1011 before the expected text",
+  });
   serve = (client) => client.close(1008, "hush-hush-key is locked");
-  t.match(await ask({ expect: "x", headers: { "X-Api-Key": "hush-hush-key" } }), {
+  matchObject(t, await ask({ expect: "x", headers: { "X-Api-Key": "hush-hush-key" } }), {
     status: "down",
     error: 'closed with code 1008 ("*** is locked") before the expected text',
   });
   serve = () => undefined;
-  t.match(await ask({ expect: "x", timeout: 300 }), {
+  matchObject(t, await ask({ expect: "x", timeout: 300 }), {
     status: "down",
     error: "no message with the expected text within 0.3 s",
   });
   serve = (client) => client.send(Buffer.alloc((1 << 20) + 1, "y"));
-  t.match(await ask({ expect: "x" }), { status: "down", error: "a message is larger than 1 MiB" });
+  matchObject(t, await ask({ expect: "x" }), { status: "down", error: "a message is larger than 1 MiB" });
   serve = (client) => {
     for (let n = 0; n < 40; n++) client.send("y".repeat(40_000));
   };
-  t.match(await ask({ expect: "x" }), { status: "down", error: /^no message contains "x"; got "y{199}…"$/ });
+  matchObject(t, await ask({ expect: "x" }), { status: "down", error: /^no message contains "x"; got "y{199}…"$/ });
 });
 
 t.test("servers that are no WebSocket", async (t) => {
-  t.match(await ask({ url: `${base}/refused` }), {
+  matchObject(t, await ask({ url: `${base}/refused` }), {
     status: "down",
     error: "the handshake was answered with status 401 instead of 101",
   });
@@ -87,12 +91,14 @@ t.test("servers that are no WebSocket", async (t) => {
     const { port } = await tcpServer(t, (socket) => socket.once("data", () => socket.write(reply)));
     return await ask({ url: `ws://127.0.0.1:${port}/`, timeout: 400 });
   };
-  t.match(
+  matchObject(
+    t,
     await raw("HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"),
     { status: "down", error: /status 302 instead of 101$/ },
     "redirects are not followed",
   );
-  t.match(
+  matchObject(
+    t,
     await raw(
       "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
         "Sec-WebSocket-Accept: no\r\n\r\n",
@@ -102,8 +108,8 @@ t.test("servers that are no WebSocket", async (t) => {
       error: /^not a valid WebSocket: /,
     },
   );
-  t.match(await raw("SSH-2.0-x\r\n"), { status: "down", error: /./ });
-  t.match(await raw(""), { status: "down", error: "no WebSocket handshake within 0.4 s" });
+  matchObject(t, await raw("SSH-2.0-x\r\n"), { status: "down", error: /./ });
+  matchObject(t, await raw(""), { status: "down", error: "no WebSocket handshake within 0.4 s" });
 });
 
 t.test("rules", (t) => {

@@ -1,6 +1,7 @@
 import { createServer, type IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import type {
   AgentResult,
@@ -118,7 +119,7 @@ t.test("a single result is sent with token and version", async (t) => {
   const { reporter, requests, stats } = await reporting(t, () => ({ body: receipt }));
   reporter.add(result(1));
   await until(() => stats.reported === 1, "acknowledged");
-  t.match(requests, [
+  matchObject(t, requests, [
     {
       path: "/base/api/agent/results",
       headers: {
@@ -177,7 +178,7 @@ t.test("a 200 without a valid receipt acknowledges nothing", async (t) => {
   const { reporter, spool, stats, logged } = await reporting(t, () => ({ body: "<html>Welcome to the hotel</html>" }));
   reporter.add(result(1));
   await until(() => stats.reportFailures === 1 && spool.waiting === 1, "given back");
-  t.match(logged, [{ level: "error", msg: "results cannot be reported and are kept (the answer is not JSON)" }]);
+  matchObject(t, logged, [{ level: "error", msg: "results cannot be reported and are kept (the answer is not JSON)" }]);
 });
 
 t.test("a revoked token keeps the spool and is logged once", async (t) => {
@@ -191,7 +192,7 @@ t.test("a revoked token keeps the spool and is logged once", async (t) => {
   await new Promise((settle) => setTimeout(settle, 300));
   t.equal(stats.reportFailures, 1, "not tried again at once");
   t.equal(spool.waiting, 2);
-  t.match(logged, [
+  matchObject(t, logged, [
     { level: "error", msg: /^results cannot be reported and are kept \(status 401: The token is not valid/ },
   ]);
 });
@@ -437,7 +438,7 @@ t.test("each pull reports the load", async (t) => {
     () => ({ waiting: 3, lag_ms: 4 }),
   );
   await until(() => requests.length >= 2, "two polls");
-  for (const { body } of requests) t.match(body, { load: { waiting: 3, lag_ms: 4 } });
+  for (const { body } of requests) matchObject(t, body, { load: { waiting: 3, lag_ms: 4 } });
 });
 
 t.test("recovery after an outage of the control plane", async (t) => {
@@ -450,7 +451,8 @@ t.test("recovery after an outage of the control plane", async (t) => {
   );
   await until(() => applied.length >= 1, "applied");
   t.equal(requests.length >= 3, true);
-  t.match(
+  matchObject(
+    t,
     logged,
     [
       /^the control plane cannot be reached; checks continue, results are kept \(status 503\)$/,
@@ -489,7 +491,7 @@ t.test("permanent errors are logged once and retried slowly", async (t) => {
     const { logged, requests, applied, stop, refusals } = await pulling(t, () => answer);
     await until(() => logged.length >= 1, what);
     await new Promise((settle) => setTimeout(settle, 100));
-    t.match(logged, [words], what);
+    matchObject(t, logged, [words], what);
     t.equal(requests.length, 1, "not tried again at once");
     t.equal(applied.length, 0);
     t.equal(refusals(), what === "a revoked token" ? 1 : 0, "only a token that is refused ends the checks");
@@ -517,7 +519,7 @@ t.test("a new token replaces a refused one; results use it once its region is kn
   inFile = "sm_agent_new";
   await until(() => tokens.length >= 4, "the poll after that");
   t.strictSame(tokens, ["sm_agent_test", "sm_agent_other", "sm_agent_new", "sm_agent_new"], "and none is tried twice");
-  t.match(logged, [/does not accept this agent's token/, "the control plane answers again"]);
+  matchObject(t, logged, [/does not accept this agent's token/, "the control plane answers again"]);
   const results = api.post("/api/agent/results", {}, { timeoutMs: 1000, signal: AbortSignal.timeout(1000) });
   await until(() => tokens.length >= 5, "a request of the reporter's");
   t.equal(tokens[4], "sm_agent_new");

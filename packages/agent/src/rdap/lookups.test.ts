@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { registrableDomain } from "@statusmesh/shared/net/registrable-domain";
 import { correctedClock } from "../clock.ts";
 import { FakeClock, testLookups } from "../testing.ts";
@@ -207,7 +208,7 @@ t.test("a redirect leads to another registry", async (t) => {
   for (const [at, [location, words]] of inside.entries()) {
     guarded.registry.behave = (_domain, response) => void response.writeHead(302, { location }).end();
     const answer = await guarded.ask(`name${at}.org`);
-    t.match(answer, { failure: words, evidence: true }, location);
+    matchObject(t, answer, { failure: words, evidence: true }, location);
   }
   t.strictSame(other.asked, ["example.org"], "a registry cannot lead the agent inside");
 });
@@ -253,9 +254,9 @@ t.test("an invalid list", async (t) => {
   ] as const) {
     const { registry, clock, ask } = await setUp(t);
     registry.behaveAsList = (response) => void response.end(answer);
-    t.match(days(await ask("example.org")), words, what);
+    matchObject(t, days(await ask("example.org")), words, what);
     registry.behaveAsList = null;
-    t.match(days(await ask("other.org")), words, `${what}: not asked again at once`);
+    matchObject(t, days(await ask("other.org")), words, `${what}: not asked again at once`);
     t.equal(registry.listFetches, 1);
     await clock.pass(60_000);
     t.equal(days(await ask("other.org")), 90, what);
@@ -317,8 +318,8 @@ t.test("the cache survives a restart", async (t) => {
 
   const fetches = first.registry.listFetches;
   const third = testLookups({ clock, cache: open(), registriesUrl: first.registry.listUrl });
-  t.match(third.known("example.org"), { registrar: "Example Registrar", lookedUpAt: startOfTime });
-  t.match(third.known("example.net"), { expiresAt: 5, registrar: null, lookedUpAt: 6 });
+  matchObject(t, third.known("example.org"), { registrar: "Example Registrar", lookedUpAt: startOfTime });
+  matchObject(t, third.known("example.net"), { expiresAt: 5, registrar: null, lookedUpAt: 6 });
   t.equal(days(await third.lookup(registrableDomain("other.org"), ever())), 90);
   t.equal(first.registry.listFetches, fetches, "the list too");
   const elsewhere = testLookups({ clock, cache: open(), registriesUrl: "http://127.0.0.1:1/" });
@@ -374,7 +375,8 @@ t.test("the cache on disk is bounded and ignores foreign files", async (t) => {
     t.strictSame(logged, ["the cache of domains cannot be read; starting without it"], what);
     cache.remember("new.org", { expiresAt: 1, registrar: null, lookedUpAt: 1 });
     await cache.close();
-    t.match(
+    matchObject(
+      t,
       rdapCache(folder, { clock: new FakeClock(), log: quiet }).registration("new.org"),
       { expiresAt: 1 },
       `${what}: the next write mends it`,
@@ -388,7 +390,12 @@ t.test("the cache on disk is bounded and ignores foreign files", async (t) => {
   });
   nowhere.remember("kept.org", { expiresAt: 1, registrar: null, lookedUpAt: 1 });
   await nowhere.close();
-  t.match(nowhere.registration("kept.org"), { expiresAt: 1 }, "a folder that cannot be used leaves it in memory");
+  matchObject(
+    t,
+    nowhere.registration("kept.org"),
+    { expiresAt: 1 },
+    "a folder that cannot be used leaves it in memory",
+  );
   t.equal(logged.length, 2);
 });
 

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { createServer as createTlsServer } from "node:tls";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { probedTypes, type ProbedType, type SpecOf } from "@statusmesh/shared/checks";
 import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
@@ -213,7 +214,8 @@ for (const type of probedTypes) {
       const { same, other } = await kind.silent(t);
       const running = same.map((check) => runner.run("org", { ...check }));
       const throttled = await outcomeOf(runner.run("org", { ...same[0] }));
-      t.match(
+      matchObject(
+        t,
         throttled,
         {
           skip: true,
@@ -239,10 +241,11 @@ for (const type of probedTypes) {
       const run = async () => (await outcomeOf(runner.run("org", { ...check }))).measurement;
       const error = async () => (await run()).error;
       const first = await run();
-      t.match(first.error, refused);
-      for (let i = 0; i < 4; i++) t.match(await error(), refused);
+      matchObject(t, first.error, refused);
+      for (let i = 0; i < 4; i++) matchObject(t, await error(), refused);
       const open = await outcomeOf(runner.run("org", { ...check }));
-      t.match(
+      matchObject(
+        t,
         open,
         {
           skip: false,
@@ -259,7 +262,7 @@ for (const type of probedTypes) {
       t.equal(recheck(), null);
       await clock.pass(1);
       const [trial, beside] = await Promise.all([error(), error()]);
-      t.match(trial, refused, "one trial");
+      matchObject(t, trial, refused, "one trial");
       t.equal(beside, "circuit_open", "and not a second one beside it");
       t.equal(await error(), "circuit_open", "that failed: open for as long again");
       await clock.pass(30_000);
@@ -305,7 +308,8 @@ t.test("neither a response nor the target of a redirect opens a breaker", async 
   ];
   for (const [url, change, error] of cases) {
     const check = { ...httpCheck(url, change) };
-    for (let i = 0; i < 6; i++) t.match((await outcomeOf(runner.run("org", check))).measurement.error, error, url);
+    for (let i = 0; i < 6; i++)
+      matchObject(t, (await outcomeOf(runner.run("org", check))).measurement.error, error, url);
   }
   t.equal(runner.breakers.open(performance.now()), 0);
   const silent = { ...httpCheck(`http://127.0.0.1:${mute}/`, { timeout: 100 }) };

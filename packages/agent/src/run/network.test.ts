@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { NetworkGuard, type Place } from "./network.ts";
 import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
@@ -82,7 +83,7 @@ t.test("without any answer the agent is impaired, once, until a destination answ
   world.cut = false;
   await clock.pass(15_000);
   t.equal(network.impairedSince, null, "noticed without any run");
-  t.match(lines, [/^error .* is down/, /^info .* works again/]);
+  matchObject(t, lines, [/^error .* is down/, /^info .* works again/]);
 });
 
 t.test("a run that reaches its destination ends the impairment at once", async (t) => {
@@ -272,20 +273,21 @@ t.test("a run on an impaired network is skipped with a reason and opens no break
   };
   const runner = testRunner({ clock, network, lookup: () => Promise.resolve(["127.0.0.1"]) });
   const run = () => outcomeOf(runner.run("org", { ...httpCheck(`http://shop.example.org:${port}/`) }));
-  t.match(await run(), { skip: false, measurement: { status: "up" } });
+  matchObject(t, await run(), { skip: false, measurement: { status: "up" } });
   server.close();
   for (let n = 0; n < 4; n++)
-    t.match(await run(), { skip: false, measurement: { status: "down", error: "connection refused" } });
+    matchObject(t, await run(), { skip: false, measurement: { status: "down", error: "connection refused" } });
   believed = false;
   for (let n = 0; n < 10; n++)
-    t.match(
+    matchObject(
+      t,
       await run(),
       { skip: true, measurement: { status: "error", error: "the agent's own network is down (connection refused)" } },
       "the breaker stays shut",
     );
   believed = true;
-  t.match(await run(), { measurement: { error: "connection refused" } });
-  t.match(await run(), { measurement: { error: "circuit_open" } });
+  matchObject(t, await run(), { measurement: { error: "connection refused" } });
+  matchObject(t, await run(), { measurement: { error: "circuit_open" } });
   t.strictSame([seen[0], seen[1]], [`shop.example.org:${port} 127.0.0.1`, `failed shop.example.org:${port} 127.0.0.1`]);
 });
 

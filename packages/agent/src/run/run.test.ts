@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { probedTypes } from "@statusmesh/shared/checks";
 import { CircuitBreakers, InflightCap } from "./limits.ts";
 import { Stats } from "../telemetry/stats.ts";
@@ -11,7 +12,7 @@ t.test("tcp", async (t) => {
   const runner = testRunner();
   const { port, server } = await tcpServer(t, () => undefined);
   const { measurement, skip } = await outcomeOf(runner.run("org", tcp(port)));
-  t.match(measurement, {
+  matchObject(t, measurement, {
     status: "up",
     error: null,
     http_status: null,
@@ -23,9 +24,12 @@ t.test("tcp", async (t) => {
   t.ok((measurement.connect_ms ?? 0) > 0);
   t.notOk(skip);
   await new Promise((settle) => server.close(settle));
-  t.match((await outcomeOf(runner.run("org", tcp(port)))).measurement, { status: "down", error: "connection refused" });
+  matchObject(t, (await outcomeOf(runner.run("org", tcp(port)))).measurement, {
+    status: "down",
+    error: "connection refused",
+  });
   const guarded = testRunner({ allowPrivate: false });
-  t.match((await outcomeOf(guarded.run("org", tcp(port, "0x7f.1")))).measurement, {
+  matchObject(t, (await outcomeOf(guarded.run("org", tcp(port, "0x7f.1")))).measurement, {
     status: "error",
     error: "address 127.0.0.1 is blocked (127.0.0.0/8)",
   });
@@ -35,7 +39,7 @@ t.test("a withheld check reports the reason and is no evidence", async (t) => {
   const outcome = await outcomeOf(
     testRunner().run("org", { type: "withheld", reason: "its secrets cannot be opened" }),
   );
-  t.match(outcome, {
+  matchObject(t, outcome, {
     skip: true,
     measurement: { status: "error", error: "its secrets cannot be opened", connect_ms: null },
   });
@@ -50,7 +54,7 @@ t.test("concurrent runs of an organisation against one host are limited", async 
   const first = runner.run("org", { ...httpCheck(url) });
   const second = runner.run("org", { ...httpCheck(url) });
   const third = await outcomeOf(runner.run("org", { ...httpCheck(`${url}other`) }));
-  t.match(third, {
+  matchObject(t, third, {
     skip: true,
     measurement: { status: "degraded", error: "throttled: host concurrency cap", connect_ms: null, total_ms: 0 },
   });
@@ -81,7 +85,7 @@ t.test("an on-demand run waits for a place and is answered as busy without one, 
   t.equal(runner.waiting, 3, "runs on demand leave the last place free");
   const scheduled = runner.run("org", check());
   t.equal(stats.inFlight, 2, "to the schedule");
-  t.match(await outcomeOf(runner.run("org", check())), {
+  matchObject(t, await outcomeOf(runner.run("org", check())), {
     skip: true,
     throttled: true,
     measurement: { status: "degraded", error: "throttled: host concurrency cap" },
@@ -94,22 +98,27 @@ t.test("an on-demand run waits for a place and is answered as busy without one, 
   mute = false;
   await clock.pass(4000);
   slow.abandon();
-  t.match(await outcomeOf(waiting[0]!), { skip: false, throttled: false, measurement: { status: "up", error: null } });
-  t.match(await outcomeOf(waiting[2]!), { measurement: { status: "up" } }, "one after the other");
+  matchObject(t, await outcomeOf(waiting[0]!), {
+    skip: false,
+    throttled: false,
+    measurement: { status: "up", error: null },
+  });
+  matchObject(t, await outcomeOf(waiting[2]!), { measurement: { status: "up" } }, "one after the other");
   t.equal(runner.waiting, 0);
 
   mute = true;
   const [first, second, third] = [1, 2, 3].map(() => runner.run("org", check(), true));
   await clock.pass(5000);
-  t.match(await outcomeOf(first!), { measurement: { status: "down", error: "no response within 5.0 s" } });
-  t.match(await outcomeOf(third!), {
+  matchObject(t, await outcomeOf(first!), { measurement: { status: "down", error: "no response within 5.0 s" } });
+  matchObject(t, await outcomeOf(third!), {
     skip: true,
     throttled: true,
     measurement: { error: "the agent had no capacity for this run within 5 s" },
   });
   t.equal(stats.inFlight, 1);
   await clock.pass(5000);
-  t.match(
+  matchObject(
+    t,
     await outcomeOf(second!),
     { measurement: { status: "down", error: "no response within 5.0 s" } },
     "a run that waited has its whole time",
@@ -118,11 +127,11 @@ t.test("an on-demand run waits for a place and is answered as busy without one, 
   let reason: string | null = "the agent is over its memory limit";
   const limited = testRunner({ clock, refusalReason: () => reason });
   const patient = limited.run("org", check(), true);
-  t.match(await outcomeOf(limited.run("org", check())), { skip: true, throttled: true });
+  matchObject(t, await outcomeOf(limited.run("org", check())), { skip: true, throttled: true });
   mute = false;
   reason = null;
   await clock.pass(50);
-  t.match(await outcomeOf(patient), { measurement: { status: "up" } }, "also when the agent itself had no room");
+  matchObject(t, await outcomeOf(patient), { measurement: { status: "up" } }, "also when the agent itself had no room");
 });
 
 t.test("the circuit breaker", async (t) => {
@@ -147,7 +156,7 @@ t.test("the circuit breaker", async (t) => {
   await listen();
   connections = 0;
   const open = await outcomeOf(runner.run("org", check));
-  t.match(open, { skip: false, measurement: { status: "error", error: "circuit_open" } });
+  matchObject(t, open, { skip: false, measurement: { status: "error", error: "circuit_open" } });
   t.equal(connections, 0, "nothing is dialled");
   await close();
   t.equal(await error("another-org"), "connection refused", "other organisations find out for themselves");
@@ -211,14 +220,14 @@ t.test("failures of the agent are no evidence", async (t) => {
   const clock = new FakeClock();
   const logged: string[] = [];
   const runner = testRunner({ clock, log: (_level, msg) => logged.push(msg) });
-  t.match(await outcomeOf(runner.run("org", { type: "icmp" })), {
+  matchObject(t, await outcomeOf(runner.run("org", { type: "icmp" })), {
     skip: true,
     measurement: {
       status: "error",
       error: `this agent cannot run icmp checks (it knows ${probedTypes.join(", ")}): update it`,
     },
   });
-  t.match(await outcomeOf(runner.run("org", { ...httpCheck("gopher://old.example.org/") })), {
+  matchObject(t, await outcomeOf(runner.run("org", { ...httpCheck("gopher://old.example.org/") })), {
     skip: false,
     measurement: { status: "error", error: 'Start with http:// or https://. The scheme "gopher" cannot be checked.' },
   });
@@ -228,7 +237,7 @@ t.test("failures of the agent are no evidence", async (t) => {
   await new Promise((settle) => setTimeout(settle, 50));
   clock.stall(20_000);
   await clock.pass(0);
-  t.match(await outcomeOf(silent), {
+  matchObject(t, await outcomeOf(silent), {
     skip: true,
     measurement: { status: "error", error: "the agent was suspended for 19 s" },
   });
@@ -237,7 +246,7 @@ t.test("failures of the agent are no evidence", async (t) => {
     log: (_level, msg) => logged.push(msg),
     lookup: () => Promise.reject(new TypeError("a defect")),
   });
-  t.match(await outcomeOf(broken.run("org", tcp(1, "db.example.org"))), {
+  matchObject(t, await outcomeOf(broken.run("org", tcp(1, "db.example.org"))), {
     skip: true,
     measurement: { status: "error", error: "the agent failed to run the check; its log says why" },
   });

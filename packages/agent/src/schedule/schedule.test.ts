@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { AssignedCheck } from "@statusmesh/shared/agent-protocol";
 import {
   isOnGrid,
@@ -81,7 +82,7 @@ t.test("a first run off the grid starts at once, the next one on the grid and no
     apply([assigned(n, { next_due_at: now })], { jitter_pct: 0 });
     await clock.pass(2 * intervalMs);
     const [first, second] = starts;
-    t.match(first, { slot: now });
+    matchObject(t, first, { slot: now });
     t.ok((first?.at ?? Infinity) - now <= 1, "without jitter");
     t.equal(((second?.slot ?? 0) - phaseMs(id(n), region, intervalMs)) % intervalMs, 0, "on the grid");
     const gap = (second?.slot ?? 0) - now;
@@ -119,7 +120,7 @@ t.test("an edit applies at once, an older version is ignored", async (t) => {
   t.equal(starts.length, 1);
   apply([assigned(1, { version: "10", next_due_at: clock.now() })]);
   await clock.pass(1);
-  t.match(starts.at(-1), { version: "10" }, "10 is more than 9");
+  matchObject(t, starts.at(-1), { version: "10" }, "10 is more than 9");
   t.strictSame(abandoned, ["9"], "what the old version finds out does not count");
   apply([assigned(1, { version: "9", next_due_at: clock.now() })]);
   apply([assigned(1, { version: "10", next_due_at: clock.now() })], { full: true });
@@ -159,7 +160,7 @@ t.test("a recheck keeps its distance to the start of a late run", async (t) => {
     schedule.recheck(id(n));
     await clock.pass(25_000);
     const [first, second] = starts;
-    t.match(second, { isRecheck: true });
+    matchObject(t, second, { isRecheck: true });
     const gap = second!.at - first!.at;
     t.ok(gap > recheck_ms / 3 && gap < 2.5 * recheck_ms, `${gap} ms`);
   }
@@ -177,7 +178,7 @@ t.test("a recheck that cannot start is tried in its next slots, after ten of the
   t.equal(starts.length, 1);
   blocked.clear();
   await clock.pass(60_000);
-  t.match(starts.at(-1), { slot: slot + 180_000, isRecheck: true }, "the next one");
+  matchObject(t, starts.at(-1), { slot: slot + 180_000, isRecheck: true }, "the next one");
   blocked.add(id(1));
   schedule.recheck(id(1));
   await clock.pass(12 * 60_000);
@@ -195,9 +196,9 @@ t.test("a recheck costs no run of the schedule", async (t) => {
   slow.add(id(1));
   schedule.recheck(id(1));
   await clock.pass(10_000);
-  t.match(starts.at(-1), { slot: check.next_due_at + 50_000, isRecheck: true });
+  matchObject(t, starts.at(-1), { slot: check.next_due_at + 50_000, isRecheck: true });
   await clock.pass(10_000);
-  t.match(starts.at(-1), { slot: check.next_due_at + intervalMs, isRecheck: false });
+  matchObject(t, starts.at(-1), { slot: check.next_due_at + intervalMs, isRecheck: false });
   t.equal(abandoned.length, 1, "the recheck that still ran was abandoned");
   t.equal(stats.skipped, 0);
   schedule.recheck(id(1));

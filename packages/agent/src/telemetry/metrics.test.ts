@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { MemoryLimit } from "../run/memory.ts";
 import { Stats } from "./stats.ts";
 import { FakeClock, httpCheck, outcomeOf, tcpServer, testRunner } from "../testing.ts";
@@ -51,11 +52,11 @@ t.test("counters continue when the log resets its window", (t) => {
   const stats = new Stats();
   stats.throttled = 3;
   stats.reported = 10;
-  t.match(stats.take(), { throttled: 3, reported: 10 });
+  matchObject(t, stats.take(), { throttled: 3, reported: 10 });
   stats.throttled++;
-  t.match(stats.totals(), { throttled: 4, reported: 10, skipped: 0 });
-  t.match(stats.take(), { throttled: 1, reported: 0 });
-  t.match(stats.totals(), { throttled: 4, reported: 10 });
+  matchObject(t, stats.totals(), { throttled: 4, reported: 10, skipped: 0 });
+  matchObject(t, stats.take(), { throttled: 1, reported: 0 });
+  matchObject(t, stats.totals(), { throttled: 4, reported: 10 });
   t.end();
 });
 
@@ -133,13 +134,13 @@ t.test("concurrency limit, and no runs while a reason forbids them", async (t) =
   const runner = testRunner({ stats, maxInflight: 2, refusalReason: () => reason });
   const check = { ...httpCheck(`http://127.0.0.1:${port}/`) };
   const held = [runner.run("org", check), runner.run("org", check)];
-  t.match(await outcomeOf(runner.run("org", check)), {
+  matchObject(t, await outcomeOf(runner.run("org", check)), {
     skip: true,
     measurement: { status: "error", error: "the agent is overloaded: 2 checks are running" },
   });
   held.pop()!.abandon();
   reason = "the agent is over its memory limit";
-  t.match(await outcomeOf(runner.run("org", check)), {
+  matchObject(t, await outcomeOf(runner.run("org", check)), {
     skip: true,
     measurement: { error: "the agent is over its memory limit" },
   });

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { importKuma, type KumaData } from "./kuma.ts";
 import { readKuma } from "./read/kuma.ts";
 import { noProgress } from "../shell/output.ts";
@@ -49,29 +50,34 @@ t.test("a database of a real Uptime Kuma 2.5, with its log: everything is carrie
   t.equal(made.env.get("KUMA_BASIC_BASIC_AUTH_1"), "BasicSecret");
 
   const { monitors, maintenance, status_pages: pages } = made.document as Record<string, Record<string, object>>;
-  t.match(monitors!["shop"], {
+  matchObject(t, monitors!["shop"], {
     tags: ["group/Web", "env:production", "team"],
     alerts: ["ops-slack", "mail-ops-example-org", "mail-night-example-org"],
     alert_confirmations: 3,
     renotify_interval_secs: 200,
   });
-  t.match(monitors!["api-with-codes"], { check: { expected_status: { kind: "one_of" } } });
-  t.match(monitors!["admin"], { check: { url: "https://admin.example.org/", basic_auth: ["root", /^\$\{KUMA_/] } });
-  t.match(monitors!["json"], { check: { expected_json: [{ path: "$.status", op: "eq", value: "ok" }] } });
-  t.match(monitors!["no-error"], { check: { expected_body_absent: "error" } });
-  t.match(monitors!["backup"], { check: { period: 86_400_000 }, heartbeat_addresses: [{ kind: "kuma" }] });
-  t.match(monitors!["paused"], { enabled: false });
-  t.match(pages!["acme"], {
+  matchObject(t, monitors!["api-with-codes"], { check: { expected_status: { kind: "one_of" } } });
+  matchObject(t, monitors!["admin"], {
+    check: { url: "https://admin.example.org/", basic_auth: ["root", /^\$\{KUMA_/] },
+  });
+  matchObject(t, monitors!["json"], { check: { expected_json: [{ path: "$.status", op: "eq", value: "ok" }] } });
+  matchObject(t, monitors!["no-error"], { check: { expected_body_absent: "error" } });
+  matchObject(t, monitors!["backup"], { check: { period: 86_400_000 }, heartbeat_addresses: [{ kind: "kuma" }] });
+  matchObject(t, monitors!["paused"], { enabled: false });
+  matchObject(t, pages!["acme"], {
     components: [{ monitor: "shop", public_group: "Shop" }, { monitor: "flaky" }, { monitor: "router" }],
   });
-  t.match(pages!["2nd"], { slug: "2nd" });
-  t.match(maintenance!["upgrade"], { starts_at: "2026-12-05T21:00:00.000Z", ends_at: "2026-12-06T00:00:00.000Z" });
-  t.match(maintenance!["weekly"], {
+  matchObject(t, pages!["2nd"], { slug: "2nd" });
+  matchObject(t, maintenance!["upgrade"], {
+    starts_at: "2026-12-05T21:00:00.000Z",
+    ends_at: "2026-12-06T00:00:00.000Z",
+  });
+  matchObject(t, maintenance!["weekly"], {
     starts_at: "2026-12-03T01:00:00.000Z",
     recurrence: { rule: "FREQ=WEEKLY;BYDAY=MO,TH", time_zone: "Europe/Berlin" },
   });
   const past = made.history!.items.find(({ monitor }) => monitor === "flaky");
-  t.match(past, {
+  matchObject(t, past, {
     incidents: [{ started_at: "2026-11-23T13:26:58.787Z", ended_at: "2026-11-23T13:27:38.788Z" }, {}],
     days: [{ date: "2026-11-23", up: 4 }],
   });
@@ -99,9 +105,9 @@ t.test("a monitor that is set by hand is a component of its pages, and is listed
     )["acme"]!.components.find((component) => component["manual"] === true);
   const component = { manual: true, public_name: "Hand", public_group: group!["name"] };
   t.strictSame(shown(0), { ...component, state: "major_outage" });
-  t.match(shown(1), { ...component, state: "operational" });
-  t.match(shown(3), { state: "maintenance" });
-  t.match(reasonsOf(importKuma(data, "kuma"), "Hand"), [/set manually, and on no page/]);
+  matchObject(t, shown(1), { ...component, state: "operational" });
+  matchObject(t, shown(3), { state: "maintenance" });
+  matchObject(t, reasonsOf(importKuma(data, "kuma"), "Hand"), [/set manually, and on no page/]);
   t.end();
 });
 
@@ -162,10 +168,22 @@ t.test("the backup of 1.x, and values that nobody expects", (t) => {
   t.equal(countOf(made), monitors.length + notifications.length);
   t.strictSame(faultsOf(made), []);
   const written = made.document["monitors"] as Record<string, { check: object }>;
-  t.match(written["web"], { check: { verify_tls: false }, tags: ["env:x"], alerts: ["hook"], alert_confirmations: 1 });
-  t.match(
+  matchObject(t, written["web"], {
+    check: { verify_tls: false },
+    tags: ["env:x"],
+    alerts: ["hook"],
+    alert_confirmations: 1,
+  });
+  matchObject(
+    t,
     Object.values(written).map(({ check }) => check),
-    [{}, { url: "https://example.org/$${HOME}" }],
+    [
+      { type: "http", url: "https://example.org" },
+      { url: "https://example.org/$${HOME}", expected_body_contains: "$${SM_TOKEN}" },
+      { type: "heartbeat", period: 60_000 },
+      { type: "http", headers: JSON.parse('{"__proto__":"${KUMA_LOOP_HEADERS_PROTO_}"}') },
+      { type: "dns", domain: "example.org", resolver: "one.one.one.one" },
+    ],
   );
   t.notOk([...made.env.keys()].some((name) => /^(?:LD_|SM_|PATH$)/.test(name)));
   t.notMatch(reportMarkdown(made.report), /^.*(?<!\\)\[x\]\(/m, "names are no markup");
@@ -200,7 +218,7 @@ t.test("windows on the edges of their rules", (t) => {
     },
     "kuma",
   );
-  t.match(made.document["maintenance"], {
+  matchObject(t, made.document["maintenance"], {
     w: {
       starts_at: "2026-03-01T07:30:00.000Z",
       ends_at: "2026-03-02T06:00:00.000Z",
@@ -208,7 +226,7 @@ t.test("windows on the edges of their rules", (t) => {
     },
     month: { starts_at: "2026-03-31T06:30:00.000Z", recurrence: { rule: "FREQ=MONTHLY" } },
   });
-  t.match(made.report.counts, { not_carried_over: 3, carried_over_differently: 1 });
+  matchObject(t, made.report.counts, { not_carried_over: 3, carried_over_differently: 1 });
   t.end();
 });
 
@@ -229,7 +247,7 @@ t.test("certificates of Kuma are one monitor a server; a timeout that follows fr
   writeFileSync(backup, JSON.stringify({ version: "1.23.16", notificationList: [], monitorList: monitors }));
   const made = importKuma(readKuma(backup, wanted, noProgress), "kuma");
   t.strictSame(faultsOf(made), []);
-  t.match(objectsOf(made, "monitors"), {
+  matchObject(t, objectsOf(made, "monitors"), {
     a: { check: { timeout: 60_000 } },
     b: { check: { timeout: 48_000 } },
     "example-org-443-certificate": {

@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { generate } from "selfsigned";
 import { Server as SocketServer } from "socket.io";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { Failure } from "./output.ts";
 import { proxyOf } from "./proxy.ts";
 
@@ -100,10 +101,10 @@ t.test("requests of the API and of importers go through the proxy, with TLS to t
   for (const isSecure of [false, true]) {
     const { asked, port } = await proxy({ isSecure });
     const address = `${isSecure ? "https" : "http"}://${credentials}@127.0.0.1:${port}`;
-    t.match(await smctl(list, { ...server, HTTPS_PROXY: address }), { code: 0, said: "[]" });
+    matchObject(t, await smctl(list, { ...server, HTTPS_PROXY: address }), { code: 0, said: "[]" });
     t.strictSame(asked.splice(0), ["CONNECT status.example.org:443"]);
     const from = ["import", "healthchecks", "--api-url", "https://status.example.org/api/v3"];
-    t.match(await smctl(from, { HEALTHCHECKS_API_KEY: "key", https_proxy: address }), { code: 0 });
+    matchObject(t, await smctl(from, { HEALTHCHECKS_API_KEY: "key", https_proxy: address }), { code: 0 });
     t.strictSame(asked, ["CONNECT status.example.org:443"]);
   }
 });
@@ -111,13 +112,17 @@ t.test("requests of the API and of importers go through the proxy, with TLS to t
 t.test("plain http is passed on by the proxy", async (t) => {
   const { asked, port } = await proxy();
   const env = { ...server, SM_URL: "http://status.example.org/base", HTTP_PROXY: `${credentials}@127.0.0.1:${port}` };
-  t.match(await smctl(["list", "channels", "--json", "--insecure-http"], env), { code: 0, said: "[]" });
-  t.match(asked, [/^GET http:\/\/status\.example\.org\/base\/api\/v1\//]);
+  matchObject(t, await smctl(["list", "channels", "--json", "--insecure-http"], env), { code: 0, said: "[]" });
+  matchObject(t, asked, [/^GET http:\/\/status\.example\.org\/base\/api\/v1\//]);
   const refusing = await proxy({ status: 407 });
-  t.match(await smctl(["list", "--insecure-http"], { ...env, HTTP_PROXY: `http://127.0.0.1:${refusing.port}` }), {
-    code: 1,
-    said: /the proxy \S+ of HTTP_PROXY wants a user and a password \(407\)/,
-  });
+  matchObject(
+    t,
+    await smctl(["list", "--insecure-http"], { ...env, HTTP_PROXY: `http://127.0.0.1:${refusing.port}` }),
+    {
+      code: 1,
+      said: /the proxy \S+ of HTTP_PROXY wants a user and a password \(407\)/,
+    },
+  );
 });
 
 t.test("a running Uptime Kuma behind the proxy", async (t) => {
@@ -129,34 +134,38 @@ t.test("a running Uptime Kuma behind the proxy", async (t) => {
   const { asked, port } = await proxy();
   const env = { KUMA_USERNAME: "a", KUMA_PASSWORD: "b", HTTPS_PROXY: `http://${credentials}@127.0.0.1:${port}` };
   const ended = await smctl(["import", "kuma", "https://status.example.org"], env);
-  t.match(ended, { code: 1, said: /refuses the sign-in \(reached\)/ });
-  t.match(asked, ["CONNECT status.example.org:443"]);
-  t.match(await smctl(["import", "kuma", "https://status.example.org"], { ...env, HTTPS_PROXY: `127.0.0.1:${port}` }), {
-    code: 1,
-    said: /the proxy \S+ of HTTPS_PROXY wants a user/,
-  });
+  matchObject(t, ended, { code: 1, said: /refuses the sign-in \(reached\)/ });
+  matchObject(t, asked, ["CONNECT status.example.org:443"]);
+  matchObject(
+    t,
+    await smctl(["import", "kuma", "https://status.example.org"], { ...env, HTTPS_PROXY: `127.0.0.1:${port}` }),
+    {
+      code: 1,
+      said: /the proxy \S+ of HTTPS_PROXY wants a user/,
+    },
+  );
 });
 
 t.test("what a proxy refuses is said in words", async (t) => {
   const { port } = await proxy();
   const { port: closed } = await proxy({ status: 403 });
   const at = async (address: string) => await smctl(list, { ...server, HTTPS_PROXY: address });
-  t.match(await at(`http://127.0.0.1:${port}`), {
+  matchObject(t, await at(`http://127.0.0.1:${port}`), {
     code: 1,
     said: /wants a user and a password \(407\): write HTTPS_PROXY=http:\/\/user:password@127\.0\.0\.1:\d+\.\n$/,
   });
   const wrong = await at(`http://me:wr0ng@127.0.0.1:${port}`);
-  t.match(wrong, { code: 1, said: /does not accept the user and password of HTTPS_PROXY \(407\)\.\n$/ });
+  matchObject(t, wrong, { code: 1, said: /does not accept the user and password of HTTPS_PROXY \(407\)\.\n$/ });
   t.notMatch(wrong.said, "wr0ng");
-  t.match(await at(`http://127.0.0.1:${closed}`), { code: 1, said: /refuses the connection \(403\)/ });
-  t.match(await at("http://127.0.0.1:9"), {
+  matchObject(t, await at(`http://127.0.0.1:${closed}`), { code: 1, said: /refuses the connection \(403\)/ });
+  matchObject(t, await at("http://127.0.0.1:9"), {
     code: 1,
     said: "smctl: the proxy 127.0.0.1:9 of HTTPS_PROXY does not answer (ECONNREFUSED).\n",
   });
   writeFileSync(join(folder, "ran"), "");
   const inside = ["maintenance", "run", "--tag", "x", "--max", "1h", "--best-effort", "--", "rm", "ran"];
   const ran = await smctl(inside, { ...server, HTTPS_PROXY: "http://127.0.0.1:9" });
-  t.match(ran, { code: 0, said: /of HTTPS_PROXY does not answer .* runs without a maintenance window/ });
+  matchObject(t, ran, { code: 0, said: /of HTTPS_PROXY does not answer .* runs without a maintenance window/ });
 });
 
 t.test("which proxy an address has", async (t) => {

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { Server } from "socket.io";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { importKuma } from "../kuma.ts";
 import { countOf, faultsOf, objectsOf } from "../testing.ts";
 import type { Row } from "../values.ts";
@@ -62,17 +63,19 @@ t.test("a running instance: the same monitors, channels, pages and windows as in
   const made = importKuma(data, "kuma");
   t.strictSame(faultsOf(made), []);
   t.equal(countOf(made), 23 + 8 + 2 + 6 + 1);
-  t.match(objectsOf(made, "monitors")["shop"], {
+  matchObject(t, objectsOf(made, "monitors")["shop"], {
     tags: ["group/Web", "env:production", "team"],
     alert_confirmations: 3,
   });
-  t.match(objectsOf(made, "monitors")["backup"], { heartbeat_addresses: [{ kind: "kuma" }] });
-  t.match(objectsOf(made, "status_pages")["acme"], { components: [{ monitor: "shop", public_group: "Shop" }, {}, {}] });
-  t.match(objectsOf(made, "maintenance")["weekly"], {
+  matchObject(t, objectsOf(made, "monitors")["backup"], { heartbeat_addresses: [{ kind: "kuma" }] });
+  matchObject(t, objectsOf(made, "status_pages")["acme"], {
+    components: [{ monitor: "shop", public_group: "Shop" }, {}, {}],
+  });
+  matchObject(t, objectsOf(made, "maintenance")["weekly"], {
     recurrence: { rule: "FREQ=WEEKLY;BYDAY=MO,TH" },
     monitors: ["shop"],
   });
-  t.match(made.history?.items, [{ monitor: "flaky", days: [{ up: 4, down: 16 }], incidents: [{}] }]);
+  matchObject(t, made.history?.items, [{ monitor: "flaky", days: [{ up: 4, down: 16 }], incidents: [{}, {}] }]);
   const reads = [
     "login",
     "getMonitorMaintenance",
