@@ -1,6 +1,7 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
-import t from "tap";
+import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { parseBind } from "@statusmesh/shared/net/address";
 import Type from "typebox";
 import { readSettings } from "./reader.ts";
@@ -11,17 +12,16 @@ const loadConfig = (sources: Omit<ConfigSources, "endpointNames">) => load({ ...
 
 type Env = Record<string, string>;
 
-function problemsOf(t: Tester, env: Env, file = ""): string[] {
+function problemsOf(t: Test, env: Env, file = ""): string[] {
   const cwd = t.testdir({ "statusmesh.toml": file, key: `${Buffer.alloc(32, 7).toString("base64")}\n` });
   try {
     loadConfig({ env, cwd });
     return [];
   } catch (error) {
-    t.match(error, { name: "StartupError" });
+    matchObject(t, error, { name: "StartupError" });
     return (error as Error).message.split("\n");
   }
 }
-type Tester = { testdir(files: Record<string, string>): string; match(found: unknown, wanted: object): unknown };
 
 t.test("without a file and variables every key has its default", async (t) => {
   const cwd = t.testdir({});
@@ -161,7 +161,7 @@ t.test("the environment wins over the file, and the file over the defaults", asy
     },
     cwd,
   });
-  t.match(config, {
+  matchObject(t, config, {
     server: { bind: "[::1]:9000", public_url: "http://[::1]:9000" },
     scheduler: { jitter_pct: 25, builtin_agent: false },
     security: { allow_private_targets: true },
@@ -272,18 +272,18 @@ t.test("contradicting settings are refused", async (t) => {
     ["api.cors.allow_any_origin and api.cors.allowed_origins exclude each other: keep one of them"],
   );
   const open = { SM_AUTH__REQUIRED: "false", SM_API__CORS__ENABLED: "true" };
-  t.match(problemsOf(t, { ...open, SM_API__CORS__ALLOW_ANY_ORIGIN: "true" }), [
+  matchObject(t, problemsOf(t, { ...open, SM_API__CORS__ALLOW_ANY_ORIGIN: "true" }), [
     /^auth\.required is false and api\.cors\.allow_any_origin is true, so every web page could act as the owner/,
   ]);
   t.strictSame(problemsOf(t, { ...open, SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org" }), []);
   const ownHost = { SM_HEARTBEATS__HOST: "a.example.org", SM_SERVER__PUBLIC_URL: "https://a.example.org" };
-  t.match(problemsOf(t, ownHost), [/^heartbeats\.host is the host of server\.public_url/]);
+  matchObject(t, problemsOf(t, ownHost), [/^heartbeats\.host is the host of server\.public_url/]);
   t.strictSame(problemsOf(t, { SM_HEARTBEATS__HOST: "ping.example.org" }), []);
   t.strictSame(problemsOf(t, { SM_SERVER__METRICS_BIND: "127.0.0.1:70000" }), [
     "server.metrics_bind has port 70000, and the largest is 65535",
   ]);
-  t.match(problemsOf(t, { SM_SERVER__METRICS_BIND: "9463" }), [/^SM_SERVER__METRICS_BIND must be host:port/]);
-  t.match(problemsOf(t, { SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org/path" }), [
+  matchObject(t, problemsOf(t, { SM_SERVER__METRICS_BIND: "9463" }), [/^SM_SERVER__METRICS_BIND must be host:port/]);
+  matchObject(t, problemsOf(t, { SM_API__CORS__ALLOWED_ORIGINS: "https://app.example.org/path" }), [
     /^SM_API__CORS__ALLOWED_ORIGINS must be a list of origins/,
   ]);
   t.strictSame(
@@ -291,11 +291,13 @@ t.test("contradicting settings are refused", async (t) => {
     ["security.credentials_kek_previous_base64 needs a key that follows it in security.credentials_kek_base64"],
   );
   for (const base of ["", "localhost"])
-    t.match(problemsOf(t, { SM_TENANCY__SUBDOMAIN_PUBLIC_ROUTES: "true", SM_PUBLIC_STATUS__BASE_DOMAIN: base }), [
-      /^tenancy\.subdomain_public_routes needs public_status\.base_domain, a domain with a dot/,
-    ]);
+    matchObject(
+      t,
+      problemsOf(t, { SM_TENANCY__SUBDOMAIN_PUBLIC_ROUTES: "true", SM_PUBLIC_STATUS__BASE_DOMAIN: base }),
+      [/^tenancy\.subdomain_public_routes needs public_status\.base_domain, a domain with a dot/],
+    );
   for (const entry of ["10.0.0.0/33", "proxy.example.org", "10.0.0.0/8/8", "::1/129"])
-    t.match(problemsOf(t, { SM_SERVER__TRUSTED_PROXIES: `127.0.0.1,${entry}` }), [
+    matchObject(t, problemsOf(t, { SM_SERVER__TRUSTED_PROXIES: `127.0.0.1,${entry}` }), [
       `server.trusted_proxies: ${entry} is not an address or a range of addresses; write 127.0.0.1, ` +
         "10.0.0.0/8 or the like",
     ]);
@@ -341,7 +343,7 @@ t.test("the example file documents every key, and is valid", async (t) => {
   for (const { name, variable, secret } of leaves(configSchema(endpointNames).properties, []))
     // channels.endpoints has a key per vendor, and one of them as the example.
     if (!variable.startsWith("SM_CHANNELS__ENDPOINTS__") || name === "slack")
-      t.match(example, secret ? variable : new RegExp(`^(# )?${name} = `, "m"), variable);
+      matchObject(t, example, secret ? variable : new RegExp(`^(# )?${name} = `, "m"), variable);
   t.ok(loadConfig({ env: {}, cwd }), "also with every commented default written out");
 });
 
@@ -359,8 +361,10 @@ t.test("an enabled provider needs its client id and secret, and TLS", async (t) 
     SM_AUTH__GOOGLE__CLIENT_SECRET_FILE: "key",
   };
   t.strictSame(problemsOf(t, google), []);
-  t.match(problemsOf(t, { SM_AUTH__ENABLED_METHODS: "gitlab" }), [/a list of: github, google, oidc, magic_link/]);
-  t.match(problemsOf(t, {}, '[auth.github]\nclient_id = "id"\nclient_secret = "shh"\n'), [
+  matchObject(t, problemsOf(t, { SM_AUTH__ENABLED_METHODS: "gitlab" }), [
+    /a list of: github, google, oidc, magic_link/,
+  ]);
+  matchObject(t, problemsOf(t, {}, '[auth.github]\nclient_id = "id"\nclient_secret = "shh"\n'), [
     /auth\.github\.client_secret in statusmesh\.toml is a secret: set it as SM_AUTH__GITHUB__CLIENT_SECRET/,
   ]);
   for (const issuer of [
@@ -371,9 +375,11 @@ t.test("an enabled provider needs its client id and secret, and TLS", async (t) 
     "https://login.example.org/realms/a/",
   ])
     t.strictSame(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: issuer }), [], issuer);
-  t.match(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "http://login.example.org" }), [/must be https/]);
-  t.match(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "http://127.0.0.1.example.org" }), [/must be https/]);
-  t.match(problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "login.example.org" }), [/an https URL/]);
+  matchObject(t, problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "http://login.example.org" }), [/must be https/]);
+  matchObject(t, problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "http://127.0.0.1.example.org" }), [
+    /must be https/,
+  ]);
+  matchObject(t, problemsOf(t, { ...google, SM_AUTH__GOOGLE__ISSUER: "login.example.org" }), [/an https URL/]);
 });
 
 t.test("MCP: OAuth needs https origins for the resource and the issuer", async (t) => {
@@ -382,7 +388,7 @@ t.test("MCP: OAuth needs https origins for the resource and the issuer", async (
   const on = { SM_MCP__ENABLED: "true", SM_MCP__OAUTH_ENABLED: "true" };
   const good = { ...on, [resource]: "https://MCP.example.org:443/", [issuer]: "https://status.example.org/" };
   t.strictSame(problemsOf(t, good), []);
-  t.match(loadConfig({ env: good, cwd: t.testdir({}) }), {
+  matchObject(t, loadConfig({ env: good, cwd: t.testdir({}) }), {
     mcp: { resource_uri: "https://mcp.example.org" },
     auth: { public_base_url: "https://status.example.org" },
   });
@@ -408,5 +414,5 @@ t.test("MCP: OAuth needs https origins for the resource and the issuer", async (
     [{ SM_MCP__ACCESS_TOKEN_TTL_SECS: "86401" }, /^SM_MCP__ACCESS_TOKEN_TTL_SECS must be/],
     [{ SM_MCP__ALLOWED_ORIGINS: "https://a.example/p" }, /^SM_MCP__ALLOWED_ORIGINS must be a list of origins/],
   ] as const)
-    t.match(problemsOf(t, env as Env)[0], wanted, JSON.stringify(env));
+    matchObject(t, problemsOf(t, env as Env)[0], wanted, JSON.stringify(env));
 });

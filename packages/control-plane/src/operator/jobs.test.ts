@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { inTransaction, type System } from "../platform/context.ts";
 import type { DatabaseProblem } from "../platform/db/failures.ts";
 import { hour, until } from "../testing/clock.ts";
@@ -40,13 +41,14 @@ t.test("reminders are sent at the interval of the policy, until an acknowledgeme
   clock.advance(hour + 2000);
   t.equal(await remind(system), 1);
   t.equal(await remind(system), 0);
-  t.match(
+  matchObject(
+    t,
     await due(),
     { reminder_due_at: new Date(clock.now() - 2000 + hour), reminders_sent: 1 },
     "two seconds late, and still in step",
   );
   const [sent] = await sql`select notice from deliveries limit 1`;
-  t.match(sent?.["notice"], {
+  matchObject(t, sent?.["notice"], {
     reason: "reminder",
     monitor_name: "shop",
     urgency: "high",
@@ -56,7 +58,7 @@ t.test("reminders are sent at the interval of the policy, until an acknowledgeme
 
   clock.advance(5 * hour);
   t.equal(await remind(system), 1, "hours that were missed are not made up for");
-  t.match(await due(), { reminder_due_at: new Date(clock.now() + hour), reminders_sent: 2 });
+  matchObject(t, await due(), { reminder_due_at: new Date(clock.now() + hour), reminders_sent: 2 });
   t.strictSame(
     [...(await deliveries())],
     [
@@ -78,7 +80,7 @@ t.test("reminders are sent at the interval of the policy, until an acknowledgeme
   await sql`update targets set renotify_interval_secs = 0`;
   clock.advance(hour);
   t.equal(await remind(system), 0);
-  t.match(await due(), { reminder_due_at: null, reminders_sent: 3 }, "the policy was changed to none");
+  matchObject(t, await due(), { reminder_due_at: null, reminders_sent: 3 }, "the policy was changed to none");
 });
 
 t.test("no reminder of what is acknowledged, over or retracted", async (t) => {
@@ -97,7 +99,7 @@ t.test("no reminder of what is acknowledged, over or retracted", async (t) => {
   await sql`update incidents set retracted = true where id = ${retracted.incidentId}`;
   clock.advance(hour);
   t.equal(await remind(system), 1);
-  t.match(await sql`select incident_id from deliveries`, [{ incident_id: live.incidentId }]);
+  matchObject(t, await sql`select incident_id from deliveries`, [{ incident_id: live.incidentId }]);
 });
 
 t.test("more incidents than one transaction takes are all reminded of", async (t) => {
@@ -133,7 +135,11 @@ t.test("a job runs on one replica at a time, periodically, also after failures",
   const atStop = runs;
   t.equal(most, 1);
   t.equal(running, 0, "stopping waits for a run that has begun");
-  t.match(log.lines[0], { level: "error", message: "a job failed", fields: { job: "slow", err: /every other time/ } });
+  matchObject(t, log.lines[0], {
+    level: "error",
+    message: "a job failed",
+    fields: { job: "slow", err: /every other time/ },
+  });
   await new Promise((resolve) => setTimeout(resolve, 60));
   t.equal(runs, atStop);
 
@@ -276,7 +282,8 @@ t.test("the operator gets one mail when the database cannot be used, and one whe
   problem = null;
   await notices.look();
   await notices.look();
-  t.match(
+  matchObject(
+    t,
     mailbox.mails.map(({ text }) => /^Subject: (.*)$/m.exec(text)?.[1]?.trim()),
     ["StatusMesh: the disk of the database is full", "StatusMesh: Over: the disk of the database is full"],
   );

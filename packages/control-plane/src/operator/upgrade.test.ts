@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Sql } from "postgres";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { listAudit } from "../access/audit/service.ts";
 import { listChannels } from "../alerting/channels/service.ts";
 import { listIncidents } from "../alerting/incidents/service.ts";
@@ -97,16 +98,19 @@ t.test(
     };
     const page = { limit: 10, offset: 0 };
     const { items } = await listTargets(ctx, page);
-    t.match(items, [{ name: "targets-name" }]);
-    t.match(await getTarget(ctx, items[0]!.id), { check: { type: "tcp", host: "example.org" }, interval: 60 });
-    t.match(await listChannels(ctx, page), {
+    matchObject(t, items, [{ name: "targets-name" }]);
+    matchObject(t, await getTarget(ctx, items[0]!.id), { check: { type: "tcp", host: "example.org" }, interval: 60 });
+    matchObject(t, await listChannels(ctx, page), {
       total: 1,
       items: [{ name: "channels-name", config: { type: "webhook" } }],
     });
-    t.match(await listIncidents(ctx, { ...page, state: "all" }), { total: 1, items: [{ target_id: items[0]!.id }] });
-    t.match(await listPages(ctx, page), { total: 1, items: [{ branding: { style: "auto", language: "en" } }] });
-    t.match(await listWindows(ctx, page), { total: 1, items: [{ title: "maintenance-windows-title" }] });
-    t.match(await listAudit(ctx, page), { total: 1 });
+    matchObject(t, await listIncidents(ctx, { ...page, state: "all" }), {
+      total: 1,
+      items: [{ target_id: items[0]!.id }],
+    });
+    matchObject(t, await listPages(ctx, page), { total: 1, items: [{ branding: { style: "auto", language: "en" } }] });
+    matchObject(t, await listWindows(ctx, page), { total: 1, items: [{ title: "maintenance-windows-title" }] });
+    matchObject(t, await listAudit(ctx, page), { total: 1 });
   },
 );
 
@@ -125,7 +129,7 @@ t.test("a migration that loses or changes data is found", async (t) => {
     await t.rejects(
       sql.begin(async (tx) => {
         await tx.unsafe(text);
-        t.match(losses(before, await storedRows(tx)), [lost], text);
+        matchObject(t, losses(before, await storedRows(tx)), [lost], text);
         throw undo;
       }),
       undo,

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import postgres from "postgres";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { until } from "./clock.ts";
 import { joinServer } from "./postgres-join.ts";
 import { addressFile, usersLock } from "./postgres-place.ts";
@@ -41,7 +42,7 @@ t.test("a process that has the lock and still finds the address keeps the server
   await late.end({ timeout: 0 });
 
   const next = await joinServer(folder, 1000);
-  t.match(await next.session`select 1 as one`, [{ one: 1 }], "the next process starts the next server");
+  matchObject(t, await next.session`select 1 as one`, [{ one: 1 }], "the next process starts the next server");
   await next.session.end({ timeout: 0 });
   await until(() => !fs.existsSync(addressFile(folder)), "the end of the server");
   await until(() => !fs.readdirSync(folder).some((name) => name.startsWith("pg-")), "its data to be removed");

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { differences, recordRequest } from "./service.ts";
 import { nightly } from "../../operator/cleanup.ts";
 import { day } from "../../testing/clock.ts";
@@ -25,7 +26,7 @@ t.test("every write leaves one row with actor, action and address; reads and ref
 
   const made = await browser("POST", "/api/v1/targets", target);
   t.equal(made.status, 201);
-  t.match(await browser("GET", path), {
+  matchObject(t, await browser("GET", path), {
     body: {
       total: 1,
       items: [
@@ -47,12 +48,12 @@ t.test("every write leaves one row with actor, action and address; reads and ref
   });
 
   await browser("GET", `/api/v1/targets/${made.body.id}`);
-  t.match(await browser("POST", "/api/v1/targets", { ...target, name: "" }), { status: 400 });
-  t.match(await browser("DELETE", `/api/v1/targets/${owner.orgId}`), { status: 404 });
+  matchObject(t, await browser("POST", "/api/v1/targets", { ...target, name: "" }), { status: 400 });
+  matchObject(t, await browser("DELETE", `/api/v1/targets/${owner.orgId}`), { status: 404 });
   t.equal((await browser("GET", path)).body.total, 1);
 
   t.equal((await program("PATCH", `/api/v1/targets/${made.body.id}`, { name: "New" })).status, 200);
-  t.match((await browser("GET", path)).body.items[0], {
+  matchObject(t, (await browser("GET", path)).body.items[0], {
     actor_type: "token",
     action: "PATCH /api/v1/targets/{id}",
     resource_id: made.body.id,
@@ -60,7 +61,7 @@ t.test("every write leaves one row with actor, action and address; reads and ref
     before: { name: "Shop" },
     after: { name: "New" },
   });
-  t.match((await browser("GET", `${path}?resource_id=${made.body.id}&limit=1`)).body, {
+  matchObject(t, (await browser("GET", `${path}?resource_id=${made.body.id}&limit=1`)).body, {
     total: 2,
     limit: 1,
     items: [{ action: "PATCH /api/v1/targets/{id}" }],
@@ -68,7 +69,7 @@ t.test("every write leaves one row with actor, action and address; reads and ref
   t.equal((await browser("GET", `${path}?user_id=${owner.orgId}`)).body.total, 0);
 
   await browser("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "Acme Ltd" });
-  t.match((await browser("GET", path)).body.items[0], {
+  matchObject(t, (await browser("GET", path)).body.items[0], {
     resource_id: owner.orgId,
     before: { name: "Acme" },
     after: { name: "Acme Ltd" },
@@ -86,7 +87,9 @@ t.test("a repeated request with an Idempotency-Key is one write", async (t) => {
   const owner = await newOrg(world.system);
   const browser = asking(await serveWhole(t, world), await signedIn(owner));
   for (let n = 0; n < 2; n++)
-    t.match(await browser("POST", "/api/v1/targets/bulk", [target], { "idempotency-key": "one" }), { status: 201 });
+    matchObject(t, await browser("POST", "/api/v1/targets/bulk", [target], { "idempotency-key": "one" }), {
+      status: 201,
+    });
   t.equal((await browser("GET", `/api/v1/orgs/${owner.orgId}/audit`)).body.total, 1);
 });
 
@@ -119,7 +122,7 @@ t.test(
         after: unknown;
       }[];
     const ofLast = await found(`resource_id=${ids[149]}`);
-    t.match(ofLast, [
+    matchObject(t, ofLast, [
       {
         action: "POST /api/v1/targets/bulk-action",
         before: { names: ["Last", "T0"] },
@@ -135,17 +138,18 @@ t.test(
     t.equal((ofLast[2]!.after as { ids: string[] }).ids.length, 100);
     t.strictSame((await browser("GET", `${path}/${ofLast[2]!.id}`)).body.after.ids, ids);
     t.equal((await found(`resource_id=${ids[2]}`)).length, 1);
-    t.match((await found(`resource_id=${ids[1]}`))[0], {
+    matchObject(t, (await found(`resource_id=${ids[1]}`))[0], {
       after: { action: { type: "tag_add", tags: ["a"] }, ids: [ids[1]] },
     });
 
     await browser("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "New" });
-    t.match(await found("resource_type=orgs"), [{ action: "PATCH /api/v1/orgs/{id}" }]);
+    matchObject(t, await found("resource_type=orgs"), [{ action: "PATCH /api/v1/orgs/{id}" }]);
     t.equal((await found("resource_type=targets")).length, 4);
     const stranger = await newOrg(world.system);
     const outside = asking(await serveWhole(t, world), await signedIn(stranger));
     for (const id of [ofLast[0]!.id, stranger.orgId, "nonsense"])
-      t.match(
+      matchObject(
+        t,
         await outside("GET", `/api/v1/orgs/${stranger.orgId}/audit/${id}`),
         refused(404, "AUDIT_ENTRY_NOT_FOUND"),
       );
@@ -195,8 +199,13 @@ t.test("only owners read the log, and only with the scope", async (t) => {
   const owner = await newOrg(world.system);
   const served = await serveWhole(t, world);
   const path = `/api/v1/orgs/${owner.orgId}/audit`;
-  t.match(await asking(served, await signedIn(await newMember(owner)))("GET", path), refused(403, "OWNER_REQUIRED"));
-  t.match(
+  matchObject(
+    t,
+    await asking(served, await signedIn(await newMember(owner)))("GET", path),
+    refused(403, "OWNER_REQUIRED"),
+  );
+  matchObject(
+    t,
     await asking(served, await withToken(owner, { scopes: ["targets:read"] }))("GET", path),
     refused(403, "INSUFFICIENT_SCOPE"),
   );
@@ -207,15 +216,16 @@ t.test("a change and its row are one transaction", async (t) => {
   const owner = await newOrg(world.system);
   const browser = asking(await serveWhole(t, world), await signedIn(owner));
   await world.sql`alter table audit_log add constraint broken check (false) not valid`;
-  t.match(await browser("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "Lost" }), { status: 500 });
-  t.match(await browser("GET", `/api/v1/orgs/${owner.orgId}`), { body: { name: "Acme" } });
-  t.match(await browser("POST", "/api/v1/targets", target), { status: 500 });
-  t.match(await browser("GET", "/api/v1/targets"), { body: { total: 0 } });
+  matchObject(t, await browser("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "Lost" }), { status: 500 });
+  matchObject(t, await browser("GET", `/api/v1/orgs/${owner.orgId}`), { body: { name: "Acme" } });
+  matchObject(t, await browser("POST", "/api/v1/targets", target), { status: 500 });
+  matchObject(t, await browser("GET", "/api/v1/targets"), { body: { total: 0 } });
 
   // A route whose service writes no row: its change is committed by then.
   const trail = { action: "POST /api/v1/others", ip: "192.0.2.1", userAgent: null, recorded: false };
   await recordRequest({ ...owner, trail }, "one");
-  t.match(
+  matchObject(
+    t,
     world.log.lines.filter(({ message }) => message.includes("audit log")),
     [
       {

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { nightly } from "../../operator/cleanup.ts";
 import { day, second, until } from "../../testing/clock.ts";
 import { codeIn, startMailbox } from "../../testing/mailbox.ts";
@@ -41,11 +42,13 @@ t.test("every sign-in by a link or an invitation is recorded with its user and o
   await count(4);
   mailbox.refusal = null;
   const code = codeIn(mailbox.mails[0]!);
-  t.match(await ask("POST", "/api/v1/sessions", { code }), { status: 201 });
-  t.match(await ask("POST", "/api/v1/sessions", { code }), { status: 400 });
-  t.match(await ask("POST", "/api/v1/sessions", { code: "nonsense" }), { status: 400 });
+  matchObject(t, await ask("POST", "/api/v1/sessions", { code }), { status: 201 });
+  matchObject(t, await ask("POST", "/api/v1/sessions", { code }), { status: 400 });
+  matchObject(t, await ask("POST", "/api/v1/sessions", { code: "nonsense" }), { status: 400 });
   const { signInPath } = await bootstrapOwner(world.system, { email, tokenDays: null });
-  t.match(await ask("POST", "/api/v1/sessions", { code: signInPath.slice("/sign-in/".length) }), { status: 201 });
+  matchObject(t, await ask("POST", "/api/v1/sessions", { code: signInPath.slice("/sign-in/".length) }), {
+    status: 201,
+  });
   t.strictSame(await short(world), [
     ["magic_link", "link_sent", email, owner.userId],
     ["magic_link", "throttled", email, null],
@@ -56,8 +59,9 @@ t.test("every sign-in by a link or an invitation is recorded with its user and o
     ["unknown", "link_invalid", null, null],
     ["bootstrap_link", "ok", email, owner.userId],
   ]);
-  for (const row of await attempts(world)) t.match(row, { ip: "198.51.100.7", user_agent: /^Browser x{292}$/ });
-  t.match(
+  for (const row of await attempts(world)) matchObject(t, row, { ip: "198.51.100.7", user_agent: /^Browser x{292}$/ });
+  matchObject(
+    t,
     await world.sql`select distinct ip from sessions`,
     [{ ip: "198.51.100.7" }],
     "behind a proxy a session records the address of the browser",
@@ -91,10 +95,12 @@ t.test("a failure of the log refuses no sign-in", async (t) => {
   const served = await serveWhole(t, world);
   const { signInPath } = await bootstrapOwner(world.system, { email: `${owner.userId}@example.org`, tokenDays: null });
   await world.sql`drop table login_attempts`;
-  t.match(await served("POST", "/api/v1/sessions", { code: signInPath.slice("/sign-in/".length) }), { status: 201 });
-  t.match(await served("POST", "/api/v1/sessions", { code: "nonsense" }), { status: 400 });
+  matchObject(t, await served("POST", "/api/v1/sessions", { code: signInPath.slice("/sign-in/".length) }), {
+    status: 201,
+  });
+  matchObject(t, await served("POST", "/api/v1/sessions", { code: "nonsense" }), { status: 400 });
   const errors = world.log.lines.filter(({ level }) => level === "error");
-  t.match(errors, [
+  matchObject(t, errors, [
     { message: "an attempt to sign in could not be recorded", fields: { outcome: "ok" } },
     { fields: { outcome: "link_invalid" } },
   ]);

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { type Scope, scopes } from "../../platform/context.ts";
 import type { Ask } from "../../testing/app.ts";
 import { hour, minute } from "../../testing/clock.ts";
@@ -21,7 +22,7 @@ t.test("a token is shown once, works within its scopes, and fails as soon as it 
   const browser = asking(ask, await signedIn(owner));
 
   const made = await browser("POST", path, { name: " CI ", scopes: ["targets:read", "org:read"] });
-  t.match(made, {
+  matchObject(t, made, {
     status: 201,
     body: {
       name: "CI",
@@ -35,18 +36,25 @@ t.test("a token is shown once, works within its scopes, and fails as soon as it 
   t.equal(made.headers.get("location"), `${path}#${made.body.id}`);
   t.equal(made.headers.get("cache-control"), "no-store");
   const program = asking(ask, bearer(made.body.token));
-  t.match(await program("GET", "/api/v1/targets"), { status: 200 });
-  t.match(await program("POST", path, { name: "more", scopes: ["targets:read"] }), refused(403, "INSUFFICIENT_SCOPE"));
+  matchObject(t, await program("GET", "/api/v1/targets"), { status: 200 });
+  matchObject(
+    t,
+    await program("POST", path, { name: "more", scopes: ["targets:read"] }),
+    refused(403, "INSUFFICIENT_SCOPE"),
+  );
 
   world.clock.advance(minute);
   const list = await browser("GET", path);
-  t.match(list, { status: 200, body: { total: 1, items: [{ id: made.body.id, name: "CI", last_used_at: /T/ }] } });
+  matchObject(t, list, {
+    status: 200,
+    body: { total: 1, items: [{ id: made.body.id, name: "CI", last_used_at: /T/ }] },
+  });
   t.notMatch(list.text, /sm_live_/, "the list does not show it");
 
-  t.match(await browser("DELETE", `${path}/${made.body.id}`), { status: 204 });
-  t.match(await program("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
-  t.match(await browser("DELETE", `${path}/${made.body.id}`), refused(404, "API_TOKEN_NOT_FOUND"));
-  t.match(await browser("GET", path), { body: { total: 0 } });
+  matchObject(t, await browser("DELETE", `${path}/${made.body.id}`), { status: 204 });
+  matchObject(t, await program("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
+  matchObject(t, await browser("DELETE", `${path}/${made.body.id}`), refused(404, "API_TOKEN_NOT_FOUND"));
+  matchObject(t, await browser("GET", path), { body: { total: 0 } });
   const [audit] = await world.sql`select after from audit_log where resource_id = ${made.body.id} order by id limit 1`;
   t.strictSame(audit?.["after"], {
     name: "CI",
@@ -64,23 +72,24 @@ t.test("a token creates no token with more access than its own", async (t) => {
   const narrow = asking(ask, await withToken(owner, { scopes: ["org:write", "org:read"], expiresAt }));
   const inTime = { name: "child", scopes: ["org:read"], expires_at: expiresAt.toISOString() };
 
-  t.match(await narrow("POST", path, { ...inTime, scopes: ["channels:read"] }), {
+  matchObject(t, await narrow("POST", path, { ...inTime, scopes: ["channels:read"] }), {
     ...refused(403, "INSUFFICIENT_SCOPE"),
     body: { error: { details: { scope: "channels:read" } } },
   });
-  t.match(await narrow("POST", path, { ...inTime, bound: false }), refused(403, "FORBIDDEN"));
-  t.match(await narrow("POST", path, { ...inTime, expires_at: null }), refused(403, "FORBIDDEN"));
-  t.match(await narrow("POST", path, inTime), { status: 201 });
+  matchObject(t, await narrow("POST", path, { ...inTime, bound: false }), refused(403, "FORBIDDEN"));
+  matchObject(t, await narrow("POST", path, { ...inTime, expires_at: null }), refused(403, "FORBIDDEN"));
+  matchObject(t, await narrow("POST", path, inTime), { status: 201 });
   world.clock.advance(hour);
-  t.match(await narrow("GET", path), refused(401, "UNAUTHENTICATED"), "after its expiry");
+  matchObject(t, await narrow("GET", path), refused(401, "UNAUTHENTICATED"), "after its expiry");
 
   const browser = asking(ask, await signedIn(owner));
-  t.match(await browser("POST", path, { name: "loose", scopes: ["org:read"], bound: false }), {
+  matchObject(t, await browser("POST", path, { name: "loose", scopes: ["org:read"], bound: false }), {
     status: 201,
     body: { org_id: null },
   });
   const bound = asking(ask, await withToken(owner));
-  t.match(
+  matchObject(
+    t,
     await bound("GET", path),
     { body: { items: [{ name: "Test" }, { name: "child" }, { name: "Test" }], total: 3 } },
     "it lists only tokens bound to its organisation",
@@ -101,7 +110,7 @@ t.test("a token is revoked with the tokens that it created, also with one in cre
   t.strictSame(await Promise.all([parent, child, grandchild, other].map(status)), [200, 200, 200, 200]);
 
   const late = Array.from({ length: 5 }, (_, n) => made(asking(ask, bearer(child.token)), `late ${n}`));
-  t.match(await browser("DELETE", `${path}/${parent.id}`), { status: 204 });
+  matchObject(t, await browser("DELETE", `${path}/${parent.id}`), { status: 204 });
   const born = (await Promise.all(late)).filter(({ token }) => token !== undefined);
   t.strictSame(await Promise.all([parent, child, grandchild, ...born].map(status)), [
     401,
@@ -133,11 +142,20 @@ t.test("write and execute scopes imply the read scope, and no other", async (t) 
 
   const writer = asking(ask, await withToken(owner, { scopes: ["org:write", "targets:execute"] }));
   const made = await writer("POST", path, { name: "child", scopes: ["targets:read", "org:read"] });
-  t.match(made, { status: 201, body: { scopes: ["targets:read", "org:read"] } }, "implied scopes can be passed on");
-  t.match(await writer("GET", "/api/v1/me"), {
+  matchObject(
+    t,
+    made,
+    { status: 201, body: { scopes: ["targets:read", "org:read"] } },
+    "implied scopes can be passed on",
+  );
+  matchObject(t, await writer("GET", "/api/v1/me"), {
     body: { scopes: ["org:read", "org:write", "targets:execute", "targets:read"] },
   });
-  t.match(await writer("POST", path, { name: "child", scopes: ["targets:write"] }), refused(403, "INSUFFICIENT_SCOPE"));
+  matchObject(
+    t,
+    await writer("POST", path, { name: "child", scopes: ["targets:write"] }),
+    refused(403, "INSUFFICIENT_SCOPE"),
+  );
 });
 
 t.test("a token that lacks a scope changes no invitation, member or role", async (t) => {
@@ -151,39 +169,44 @@ t.test("a token that lacks a scope changes no invitation, member or role", async
     ...refused(403, "INSUFFICIENT_SCOPE"),
     body: { error: { details: { scope: "targets:execute" }, message: /every scope/ } },
   };
-  t.match(await narrow("POST", `${org}/invitations`, { email: "a@example.org", role: "owner" }), lacks);
-  t.match(await narrow("PATCH", `${org}/members/${member.userId}`, { role: "owner" }), lacks);
-  t.match(await narrow("DELETE", `${org}/members/${member.userId}`), lacks);
-  t.match(await narrow("DELETE", `${org}/members/${owner.userId}`), lacks);
-  t.match(await narrow("GET", `${org}/members`), { status: 200 });
+  matchObject(t, await narrow("POST", `${org}/invitations`, { email: "a@example.org", role: "owner" }), lacks);
+  matchObject(t, await narrow("PATCH", `${org}/members/${member.userId}`, { role: "owner" }), lacks);
+  matchObject(t, await narrow("DELETE", `${org}/members/${member.userId}`), lacks);
+  matchObject(t, await narrow("DELETE", `${org}/members/${owner.userId}`), lacks);
+  matchObject(t, await narrow("GET", `${org}/members`), { status: 200 });
 
   // All write and execute scopes together imply the rest.
   const whole = asking(ask, await withToken(owner, { scopes: scopes.filter((scope) => !scope.endsWith(":read")) }));
   const invited = await whole("POST", `${org}/invitations`, { email: "b@example.org" });
-  t.match(invited, { status: 201 });
-  t.match(await narrow("DELETE", `${org}/invitations/${invited.body.id}`), lacks);
-  t.match(await whole("DELETE", `${org}/invitations/${invited.body.id}`), { status: 204 });
-  t.match(await whole("PATCH", `${org}/members/${member.userId}`, { role: "owner" }), { status: 200 });
+  matchObject(t, invited, { status: 201 });
+  matchObject(t, await narrow("DELETE", `${org}/invitations/${invited.body.id}`), lacks);
+  matchObject(t, await whole("DELETE", `${org}/invitations/${invited.body.id}`), { status: 204 });
+  matchObject(t, await whole("PATCH", `${org}/members/${member.userId}`, { role: "owner" }), { status: 200 });
 });
 
 t.test("an invalid token request is refused with its field", async (t) => {
   const world = await openWorld(t);
   const ask = asking(await serveWhole(t, world), await signedIn(await newOrg(world.system)));
   const good = { name: "CI", scopes: ["targets:read"] };
-  t.match(await ask("POST", path, { ...good, name: "  " }), refused(400, "EMPTY_NAME", "/name"));
-  t.match(await ask("POST", path, { ...good, name: "x".repeat(101) }), refused(400, "INVALID_BODY", "/name"));
-  t.match(await ask("POST", path, { ...good, scopes: [] }), refused(400, "INVALID_BODY", "/scopes"));
-  t.match(await ask("POST", path, { ...good, scopes: ["everything"] }), refused(400, "INVALID_BODY", "/scopes/0"));
-  t.match(
+  matchObject(t, await ask("POST", path, { ...good, name: "  " }), refused(400, "EMPTY_NAME", "/name"));
+  matchObject(t, await ask("POST", path, { ...good, name: "x".repeat(101) }), refused(400, "INVALID_BODY", "/name"));
+  matchObject(t, await ask("POST", path, { ...good, scopes: [] }), refused(400, "INVALID_BODY", "/scopes"));
+  matchObject(
+    t,
+    await ask("POST", path, { ...good, scopes: ["everything"] }),
+    refused(400, "INVALID_BODY", "/scopes/0"),
+  );
+  matchObject(
+    t,
     await ask("POST", path, { ...good, expires_at: new Date(world.clock.now()).toISOString() }),
     refused(400, "INVALID_EXPIRY", "/expires_at"),
   );
-  t.match(await ask("POST", path, { ...good, expires_at: "tomorrow" }), {
+  matchObject(t, await ask("POST", path, { ...good, expires_at: "tomorrow" }), {
     status: 400,
     body: { error: { field: "/expires_at" } },
   });
-  t.match(await ask("POST", path, { ...good, user_id: "x" }), refused(400, "UNKNOWN_FIELD", "/user_id"));
-  t.match(await ask("DELETE", `${path}/nonsense`), refused(404, "API_TOKEN_NOT_FOUND"));
+  matchObject(t, await ask("POST", path, { ...good, user_id: "x" }), refused(400, "UNKNOWN_FIELD", "/user_id"));
+  matchObject(t, await ask("DELETE", `${path}/nonsense`), refused(404, "API_TOKEN_NOT_FOUND"));
 });
 
 t.test("users neither see nor revoke tokens of others", async (t) => {
@@ -192,10 +215,10 @@ t.test("users neither see nor revoke tokens of others", async (t) => {
   const ask = await serveWhole(t, world);
   const made = await asking(ask, await signedIn(owner))("POST", path, { name: "mine", scopes: [...scopes] });
   const member = asking(ask, await signedIn(await newMember(owner)));
-  t.match(await member("GET", path), { body: { total: 0 } });
+  matchObject(t, await member("GET", path), { body: { total: 0 } });
   const foreign = await member("DELETE", `${path}/${made.body.id}`);
-  t.match(foreign, refused(404, "API_TOKEN_NOT_FOUND"));
-  t.match(await asking(ask, bearer(made.body.token))("GET", path), { status: 200 });
+  matchObject(t, foreign, refused(404, "API_TOKEN_NOT_FOUND"));
+  matchObject(t, await asking(ask, bearer(made.body.token))("GET", path), { status: 200 });
 });
 
 t.test(
@@ -209,13 +232,13 @@ t.test(
     const race = await Promise.all(Array.from({ length: 20 }, () => make()));
     t.equal(race.filter(({ status }) => status === 201).length, 1);
     t.equal(race.filter(({ body }) => body.error?.code === "API_TOKENS_LIMIT").length, 19);
-    t.match(race.find(({ status }) => status === 409)?.body.error.details, { current: 3, limit: 3 });
+    matchObject(t, race.find(({ status }) => status === 409)?.body.error.details, { current: 3, limit: 3 });
     world.clock.advance(minute);
-    t.match(await make(), { status: 201 });
+    matchObject(t, await make(), { status: 201 });
     const { items } = (await ask("GET", path)).body;
     await ask("DELETE", `${path}/${items[0].id}`);
-    t.match(await make(), { status: 201 });
-    t.match(await make(), refused(409, "API_TOKENS_LIMIT"));
+    matchObject(t, await make(), { status: 201 });
+    matchObject(t, await make(), refused(409, "API_TOKENS_LIMIT"));
   },
 );
 
@@ -245,13 +268,13 @@ t.test("a token for another resource does not open the REST API, is in no list a
     name: "App",
     expires_at: later,
   });
-  t.match(await ask("GET", "/api/v1/targets", undefined, bearer(made)), refused(401, "UNAUTHENTICATED"));
-  t.match(await ask("GET", "/api/v1/me", undefined, bearer(made)), refused(401, "UNAUTHENTICATED"));
-  t.match(await browser("GET", path), { body: { total: 0 } });
+  matchObject(t, await ask("GET", "/api/v1/targets", undefined, bearer(made)), refused(401, "UNAUTHENTICATED"));
+  matchObject(t, await ask("GET", "/api/v1/me", undefined, bearer(made)), refused(401, "UNAUTHENTICATED"));
+  matchObject(t, await browser("GET", path), { body: { total: 0 } });
   const found = await findResourceToken(system, made, uri);
-  t.match(found, { userId: owner.userId, orgId: owner.orgId, role: "owner", clientId: client });
+  matchObject(t, found, { userId: owner.userId, orgId: owner.orgId, role: "owner", clientId: client });
   t.strictSame([...found!.scopes].sort(), ["targets:read", "targets:write"]);
-  t.match(await browser("DELETE", `${path}/${found!.tokenId}`), refused(404, "API_TOKEN_NOT_FOUND"));
+  matchObject(t, await browser("DELETE", `${path}/${found!.tokenId}`), refused(404, "API_TOKEN_NOT_FOUND"));
   const tight = { ...system.config.auth, api_tokens: { max_per_user: 1 } };
   const strict = { ...owner, config: { ...system.config, auth: tight } };
   await createToken(strict, { name: "One", scopes: ["targets:read"] });
@@ -307,11 +330,23 @@ t.test("a token for MCP is made by hand: it reads, expires, and does not open th
     const inDays = (days: number): string => new Date(world.clock.now() + days * 24 * hour).toISOString();
     const wanted = { name: "Claude", scopes: ["targets:read"], audience: "mcp", expires_at: inDays(365) };
     const made = await browser("POST", path, wanted);
-    t.match(made, { status: 201, body: { audience: "mcp", org_id: owner.orgId, scopes: ["targets:read"] } });
-    t.match(await ask("GET", "/api/v1/targets", undefined, bearer(made.body.token)), refused(401, "UNAUTHENTICATED"));
-    t.match(await findResourceToken(world.system, made.body.token, uri), { clientId: null, orgId: owner.orgId });
-    t.match(await browser("GET", path), { body: { items: [{ audience: "mcp" }] } }, "its owner can find and revoke it");
-    t.match(await browser("POST", path, { ...wanted, audience: null }), { status: 201, body: { audience: null } });
+    matchObject(t, made, { status: 201, body: { audience: "mcp", org_id: owner.orgId, scopes: ["targets:read"] } });
+    matchObject(
+      t,
+      await ask("GET", "/api/v1/targets", undefined, bearer(made.body.token)),
+      refused(401, "UNAUTHENTICATED"),
+    );
+    matchObject(t, await findResourceToken(world.system, made.body.token, uri), { clientId: null, orgId: owner.orgId });
+    matchObject(
+      t,
+      await browser("GET", path),
+      { body: { items: [{ audience: "mcp" }] } },
+      "its owner can find and revoke it",
+    );
+    matchObject(t, await browser("POST", path, { ...wanted, audience: null }), {
+      status: 201,
+      body: { audience: null },
+    });
     const cases: [change: object, status: number, code: string][] = [
       [{ scopes: ["targets:read", "targets:execute"] }, 422, "MCP_TOKEN_READ_ONLY"],
       [{ expires_at: null }, 400, "INVALID_EXPIRY"],
@@ -320,10 +355,18 @@ t.test("a token for MCP is made by hand: it reads, expires, and does not open th
       [{ audience: "other" }, 400, "INVALID_BODY"],
     ];
     for (const [change, status, code] of cases)
-      t.match(await browser("POST", path, { ...wanted, ...change }), { status, body: { error: { code } } }, code);
+      matchObject(
+        t,
+        await browser("POST", path, { ...wanted, ...change }),
+        { status, body: { error: { code } } },
+        code,
+      );
     await world.sql`update users set email_verified_at = null where id = ${owner.userId}`;
-    t.match(await browser("POST", path, wanted), { status: 403, body: { error: { code: "EMAIL_NOT_VERIFIED" } } });
-    t.match(await browser("DELETE", `${path}/${made.body.id}`), { status: 204 });
+    matchObject(t, await browser("POST", path, wanted), {
+      status: 403,
+      body: { error: { code: "EMAIL_NOT_VERIFIED" } },
+    });
+    matchObject(t, await browser("DELETE", `${path}/${made.body.id}`), { status: 204 });
     t.equal(await findResourceToken(world.system, made.body.token, uri), null);
   }
 });

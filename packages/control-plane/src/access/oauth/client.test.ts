@@ -5,6 +5,7 @@ import type { OAuthClientInformationMixed, OAuthTokens } from "@modelcontextprot
 import type { Transport } from "@modelcontextprotocol/sdk/shared/transport.js";
 import { ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { hour } from "../../testing/clock.ts";
 import { alternating, openMcp } from "../../testing/mcp.ts";
 import { callback, oauthOn, resource, sending } from "../../testing/oauth.ts";
@@ -101,6 +102,8 @@ t.test("the SDK client discovers, asks, refreshes and steps up, between two repl
   await t.rejects(pause(), { message: "Unauthorized" });
   t.match(provider.opened!.searchParams.get("scope"), "targets:write");
   await transport.finishAuth(await approve("&scope=targets:write"));
-  t.match(await pause(), { structuredContent: { state: "paused", changed: true } });
-  t.match(await asking(replicas[1], headers)("GET", `/api/v1/targets/${made.body.id}`), { body: { enabled: false } });
+  matchObject(t, await pause(), { structuredContent: { state: "paused", changed: true } });
+  matchObject(t, await asking(replicas[1], headers)("GET", `/api/v1/targets/${made.body.id}`), {
+    body: { enabled: false },
+  });
 });

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { findResourceToken } from "../auth/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { hour } from "../../testing/clock.ts";
@@ -63,7 +64,7 @@ t.test("an authorization request: pages for people, errors for clients", async (
     const back = await send(authorizePath(flow, changed), { headers: flow.browser });
     t.equal(back.status, 302, error);
     t.ok(back.headers.get("location")?.startsWith(`${callback}&error=`));
-    t.match(Object.fromEntries(back.to), { error, state: "a b&c=ö", iss: app, from: "statusmesh" });
+    matchObject(t, Object.fromEntries(back.to), { error, state: "a b&c=ö", iss: app, from: "statusmesh" });
     t.equal(back.to.get("code"), null);
     t.equal(back.headers.get("cache-control"), "no-store");
   }
@@ -104,7 +105,7 @@ t.test("an authorization request: pages for people, errors for clients", async (
     t.equal(page.text.split('type="checkbox"').length - 1, boxes, `boxes for ${scope}`);
     t.equal(page.text.split('class="state up"').length - 1, lines, `lines for ${scope}`);
     t.notMatch(page.text, /type="checkbox"[^>]*checked/, "no box is ticked");
-    t.match(page.text, boxes === 0 ? "wants read-only access" : "is requesting access");
+    matchObject(t, page.text, boxes === 0 ? "wants read-only access" : "is requesting access");
     t.equal(page.text.includes("requests write access"), boxes > 0, "the banner");
   }
 });
@@ -150,15 +151,20 @@ t.test("a consent form is answered once, as it is, by its own user, organisation
   t.equal(approved.status, 200);
   t.match(approved.text, `href="${approved.leadsTo!.replaceAll("&", "&amp;")}"`, "a link to press");
   t.equal(approved.headers.get("cross-origin-opener-policy"), "unsafe-none", "a popup keeps its opener");
-  t.match(Object.fromEntries(approved.to), { code: /^[\w-]{43}$/, state: "a b&c=ö", iss: app, from: "statusmesh" });
+  matchObject(t, Object.fromEntries(approved.to), {
+    code: /^[\w-]{43}$/,
+    state: "a b&c=ö",
+    iss: app,
+    from: "statusmesh",
+  });
   t.equal(approved.headers.get("referrer-policy"), "no-referrer");
   t.equal(approved.headers.get("cache-control"), "no-store");
   const [entry] = await world.sql`
       select action, after from audit_log where action = 'POST /oauth/authorize' and org_id = ${owner.orgId}`;
-  t.match(entry, { after: { name: "Test app", scopes: ["targets:read"], lifetime_days: 30 } });
+  matchObject(t, entry, { after: { name: "Test app", scopes: ["targets:read"], lifetime_days: 30 } });
 
   const denied = await answer(flow, await signedField(flow), "&decision=deny");
-  t.match(Object.fromEntries(denied.to), { error: "access_denied", state: "a b&c=ö", iss: app });
+  matchObject(t, Object.fromEntries(denied.to), { error: "access_denied", state: "a b&c=ö", iss: app });
   const undecided = await answer(flow, await signedField(flow), "&days=30");
   t.equal(undecided.to.get("error"), "access_denied", "only Approve approves");
 

@@ -1,5 +1,6 @@
 import * as oauth from "oauth4webapi";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { request } from "undici";
 import { findResourceToken } from "../auth/service.ts";
 import type { Ctx } from "../../platform/context.ts";
@@ -58,26 +59,31 @@ t.test("codes: for 60 s, once, for their client, address and verifier", async (t
   const code = await newCode(flow, "&scope=targets:write&days=30&decision=approve");
   for (const [error, changed] of wrong) {
     const refused = await tokenOf({ ...codeForm(flow, code), ...changed });
-    t.match(refused, { status: error === "invalid_client" ? 401 : 400, json: { error } }, JSON.stringify(changed));
+    matchObject(
+      t,
+      refused,
+      { status: error === "invalid_client" ? 401 : 400, json: { error } },
+      JSON.stringify(changed),
+    );
     t.equal(refused.headers.get("cache-control"), "no-store");
   }
   const basic = await tokenOf(codeForm(flow, code), { authorization: "Basic eDp5" });
-  t.match(basic, { status: 401, json: { error: "invalid_client" } });
+  matchObject(t, basic, { status: 401, json: { error: "invalid_client" } });
   t.equal(basic.headers.get("www-authenticate"), "Basic");
   const doubled = new URLSearchParams([...Object.entries(codeForm(flow, code)), ["resource", resource]]);
-  t.match(await send("/oauth/token", { form: doubled }), { status: 400, json: { error: "invalid_request" } });
-  t.match(await served("POST", "/oauth/token", { code }), { status: 415, body: { error: "invalid_request" } });
+  matchObject(t, await send("/oauth/token", { form: doubled }), { status: 400, json: { error: "invalid_request" } });
+  matchObject(t, await served("POST", "/oauth/token", { code }), { status: 415, body: { error: "invalid_request" } });
 
   const good = await tokenOf(codeForm(flow, code));
-  t.match(good, {
+  matchObject(t, good, {
     status: 200,
     json: { token_type: "Bearer", expires_in: 3600, scope: "targets:read targets:write", access_token: /^sm_live_/ },
   });
   t.equal(good.headers.get("cache-control"), "no-store");
   t.ok(await opens(owner, good.json.access_token));
-  t.match(await tokenOf(codeForm(flow, code)), { status: 400, json: { error: "invalid_grant" } }, "a replay");
+  matchObject(t, await tokenOf(codeForm(flow, code)), { status: 400, json: { error: "invalid_grant" } }, "a replay");
   t.notOk(await opens(owner, good.json.access_token), "it ends the access token");
-  t.match(await tokenOf(refreshForm(flow, good.json.refresh_token)), { json: { error: "invalid_grant" } });
+  matchObject(t, await tokenOf(refreshForm(flow, good.json.refresh_token)), { json: { error: "invalid_grant" } });
   t.equal(
     (await world.sql`select 1 from audit_log where action = 'POST /oauth/token' and org_id = ${owner.orgId}`).length,
     1,
@@ -85,7 +91,7 @@ t.test("codes: for 60 s, once, for their client, address and verifier", async (t
 
   const slow = await newCode(flow);
   world.clock.advance(60 * secs);
-  t.match(await tokenOf(codeForm(flow, slow)), { json: { error: "invalid_grant" } }, "after 60 s");
+  matchObject(t, await tokenOf(codeForm(flow, slow)), { json: { error: "invalid_grant" } }, "after 60 s");
   const stored = JSON.stringify(await world.sql`select * from oauth_codes`);
   t.notMatch(stored, slow, "stored as a hash");
 });
@@ -99,26 +105,27 @@ t.test("refresh tokens rotate; an old one ends the connection with its access to
     await send("/oauth/token", { form: { ...refreshForm(flow, token), ...more } });
   const first = await connect(flow, "&scope=targets:write&days=30&decision=approve");
   t.equal(first.expires_in, 120);
-  t.match(await refreshed(first.refresh_token, { scope: "org:write" }), {
+  matchObject(t, await refreshed(first.refresh_token, { scope: "org:write" }), {
     status: 400,
     json: { error: "invalid_scope" },
   });
   const narrow = await refreshed(first.refresh_token, { scope: "targets:read", resource });
-  t.match(narrow, { status: 200, json: { scope: "targets:read" } });
+  matchObject(t, narrow, { status: 200, json: { scope: "targets:read" } });
   t.strictSame([...(await findResourceToken(owner, narrow.json.access_token, resource))!.scopes], ["targets:read"]);
   const wide = await refreshed(narrow.json.refresh_token);
   t.equal(wide.json.scope, "targets:read targets:write", "narrowed for one token only");
   t.ok(await opens(owner, wide.json.access_token));
-  t.match(await refreshed(first.refresh_token), { status: 400, json: { error: "invalid_grant" } });
+  matchObject(t, await refreshed(first.refresh_token), { status: 400, json: { error: "invalid_grant" } });
   for (const { access_token } of [first, narrow.json, wide.json]) t.notOk(await opens(owner, access_token));
-  t.match(await refreshed(wide.json.refresh_token), { json: { error: "invalid_grant" } });
-  t.match(
+  matchObject(t, await refreshed(wide.json.refresh_token), { json: { error: "invalid_grant" } });
+  matchObject(
+    t,
     world.log.lines.slice(logged).filter(({ level }) => level === "warn"),
     [{ message: /replayed/ }],
   );
 
   const second = await connect(flow);
-  t.match(await refreshed(second.refresh_token, { resource: "https://other.example" }), {
+  matchObject(t, await refreshed(second.refresh_token, { resource: "https://other.example" }), {
     json: { error: "invalid_target" },
   });
   world.clock.advance(120 * secs);
@@ -127,7 +134,7 @@ t.test("refresh tokens rotate; an old one ends the connection with its access to
   const last = await refreshed(second.refresh_token);
   t.equal(last.json.expires_in, 30, "no token outlives its connection");
   world.clock.advance(30 * secs);
-  t.match(await refreshed(last.json.refresh_token), { json: { error: "invalid_grant" } });
+  matchObject(t, await refreshed(last.json.refresh_token), { json: { error: "invalid_grant" } });
 });
 
 t.test("tokens and connections are bounded: the oldest end", async (t) => {
@@ -152,20 +159,20 @@ t.test("tokens and connections are bounded: the oldest end", async (t) => {
   }
   t.strictSame(attempts, [...Array<number>(26).fill(200), 429], "30 renewals a minute");
   const refused = await refreshed(last);
-  t.match(refused, { status: 429, json: { error: "temporarily_unavailable" } });
+  matchObject(t, refused, { status: 429, json: { error: "temporarily_unavailable" } });
   t.match(refused.headers.get("retry-after"), /^([1-9]|[1-5]\d|60)$/);
   const second = await connect(flow);
-  t.match(await refreshed(second.refresh_token), { status: 200 }, "another connection has its own");
+  matchObject(t, await refreshed(second.refresh_token), { status: 200 }, "another connection has its own");
   world.clock.advance(60 * secs);
   const after = await refreshed(last);
   t.equal(after.status, 200, "a refused attempt does not use the token up");
 
   const third = await connect(flow);
-  t.match(await refreshed(after.json.refresh_token), { json: { error: "invalid_grant" } });
+  matchObject(t, await refreshed(after.json.refresh_token), { json: { error: "invalid_grant" } });
   t.strictSame(await live([after.json, third]), [false, true], "the third consent ends the oldest connection");
   const [row] = await world.sql`
     select before from audit_log where action = 'POST /oauth/token' and org_id = ${owner.orgId}`;
-  t.match(row!["before"], { name: "Test app", reason: "newer consent" });
+  matchObject(t, row!["before"], { name: "Test app", reason: "newer consent" });
   t.equal((await refreshed((await refreshed(third.refresh_token)).json.refresh_token)).status, 200);
   const elsewhere = await openFlow(service, owner);
   await connect(elsewhere);
@@ -179,7 +186,7 @@ t.test("a connection is listed, disconnected, given up, and ends with the member
   world.clock.advance(secs);
   const second = await connect(flow, "&scope=targets:write&days=365&decision=approve");
   const list = await browser("GET", "/api/v1/connected-apps");
-  t.match(list.body, {
+  matchObject(t, list.body, {
     total: 2,
     items: [
       { client_name: "Test app", redirect_host: "app.example", scopes: ["targets:read", "targets:write"] },
@@ -189,13 +196,13 @@ t.test("a connection is listed, disconnected, given up, and ends with the member
   const neighbour = asking(served, await signedIn(await newMember(owner)));
   t.equal((await neighbour("GET", "/api/v1/connected-apps")).body.total, 0, "only one's own");
   const [newer, older] = list.body.items;
-  t.match(await neighbour("DELETE", `/api/v1/connected-apps/${older.id}`), { status: 404 });
-  t.match(await browser("DELETE", `/api/v1/connected-apps/${older.id}`), { status: 204 });
-  t.match(await browser("DELETE", `/api/v1/connected-apps/${older.id}`), {
+  matchObject(t, await neighbour("DELETE", `/api/v1/connected-apps/${older.id}`), { status: 404 });
+  matchObject(t, await browser("DELETE", `/api/v1/connected-apps/${older.id}`), { status: 204 });
+  matchObject(t, await browser("DELETE", `/api/v1/connected-apps/${older.id}`), {
     body: { error: { code: "CONNECTED_APP_NOT_FOUND" } },
   });
   t.notOk(await opens(owner, first.access_token));
-  t.match(await send("/oauth/token", { form: refreshForm(flow, first.refresh_token) }), {
+  matchObject(t, await send("/oauth/token", { form: refreshForm(flow, first.refresh_token) }), {
     json: { error: "invalid_grant" },
   });
   t.ok(await opens(owner, second.access_token), "the other one stays");
@@ -203,20 +210,20 @@ t.test("a connection is listed, disconnected, given up, and ends with the member
   const stranger = await openFlow(served, owner);
   const revoke = async (token: string, more: Record<string, string> = {}) =>
     await send("/oauth/revoke", { form: { client_id: flow.clientId, token, ...more } });
-  t.match(await revoke(second.access_token, { client_id: stranger.clientId }), { status: 200 });
-  t.match(await revoke(second.refresh_token, { client_id: stranger.clientId }), { status: 200 });
+  matchObject(t, await revoke(second.access_token, { client_id: stranger.clientId }), { status: 200 });
+  matchObject(t, await revoke(second.refresh_token, { client_id: stranger.clientId }), { status: 200 });
   t.ok(await opens(owner, second.access_token), "another client revokes nothing");
-  t.match(await revoke("sm_live_unknown"), { status: 200 });
-  t.match(await revoke(second.access_token, { client_secret: "x" }), {
+  matchObject(t, await revoke("sm_live_unknown"), { status: 200 });
+  matchObject(t, await revoke(second.access_token, { client_secret: "x" }), {
     status: 401,
     json: { error: "invalid_client" },
   });
-  t.match(await send("/oauth/revoke", { form: { client_id: flow.clientId } }), { status: 400 });
-  t.match(await revoke(second.access_token), { status: 200 });
+  matchObject(t, await send("/oauth/revoke", { form: { client_id: flow.clientId } }), { status: 400 });
+  matchObject(t, await revoke(second.access_token), { status: 200 });
   t.notOk(await opens(owner, second.access_token));
   const third = await send("/oauth/token", { form: refreshForm(flow, second.refresh_token) });
   t.equal(third.status, 200, "an access token ends only itself");
-  t.match(await revoke(third.json.refresh_token), { status: 200 });
+  matchObject(t, await revoke(third.json.refresh_token), { status: 200 });
   t.notOk(await opens(owner, third.json.access_token), "a refresh token ends the connection");
   t.equal((await browser("GET", "/api/v1/connected-apps")).body.total, 0);
   t.equal((await world.sql`select 1 from audit_log where resource_id = ${newer.id}`).length, 2);
@@ -227,12 +234,12 @@ t.test("a connection is listed, disconnected, given up, and ends with the member
   const pending = await newCode(theirs);
   await removeMember(owner, owner.orgId, member.userId);
   t.notOk(await opens(owner, tokens.access_token));
-  t.match(await send("/oauth/token", { form: codeForm(theirs, pending) }), { json: { error: "invalid_grant" } });
+  matchObject(t, await send("/oauth/token", { form: codeForm(theirs, pending) }), { json: { error: "invalid_grant" } });
   await world.sql`
     insert into memberships (org_id, user_id, role, created_at)
     values (${owner.orgId}, ${member.userId}, 'member', now())`;
   t.notOk(await opens(owner, tokens.access_token), "a rejoin restores none");
-  t.match(await send("/oauth/token", { form: refreshForm(theirs, tokens.refresh_token) }), {
+  matchObject(t, await send("/oauth/token", { form: refreshForm(theirs, tokens.refresh_token) }), {
     json: { error: "invalid_grant" },
   });
 });
@@ -256,7 +263,7 @@ t.test("expired rows are purged; a client without a grant goes after a day", asy
   await sweep(system);
   t.strictSame(await rows(), { clients: 2, codes: 2, connections: 1, consents: 2, refresh: 1, access: 1 });
   clock.advance(day + 2 * hour);
-  t.match(await send(authorizePath(await openFlow(served, owner))), { status: 302 });
+  matchObject(t, await send(authorizePath(await openFlow(served, owner))), { status: 302 });
   await sweep(system);
   t.strictSame(await rows(), { clients: 2, codes: 0, connections: 1, consents: 0, refresh: 1, access: 0 });
   t.equal((await send("/oauth/token", { form: refreshForm(flow, tokens.refresh_token) })).status, 200);
@@ -265,7 +272,7 @@ t.test("expired rows are purged; a client without a grant goes after a day", asy
   t.strictSame(await rows(), { clients: 1, codes: 0, connections: 0, consents: 0, refresh: 0, access: 0 });
   clock.advance(365 * day);
   await sweep(system);
-  t.match(await rows(), { clients: 0 });
+  matchObject(t, await rows(), { clients: 0 });
 });
 
 t.test("oauth4webapi finds, registers, connects, refreshes and revokes", async (t) => {
@@ -327,5 +334,5 @@ t.test("oauth4webapi finds, registers, connects, refreshes and revokes", async (
   } catch (error) {
     refusal = error;
   }
-  t.match(refusal, { error: "access_denied" });
+  matchObject(t, refusal, { error: "access_denied" });
 });

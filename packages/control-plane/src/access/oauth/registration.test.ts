@@ -1,6 +1,7 @@
 import { Ajv2020 } from "ajv/dist/2020.js";
 import formats from "ajv-formats";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { minute } from "../../testing/clock.ts";
 import {
   answer,
@@ -29,7 +30,7 @@ const stage = oauthStage(world, service);
 t.test("both metadata documents, for every origin; 404 when switched off", async (t) => {
   const { send } = await stage();
   const server = await send("/.well-known/oauth-authorization-server");
-  t.match(server, {
+  matchObject(t, server, {
     status: 200,
     json: {
       issuer: app,
@@ -41,7 +42,7 @@ t.test("both metadata documents, for every origin; 404 when switched off", async
   });
   const host = { host: "mcp.example.org" };
   const about = await send("/.well-known/oauth-protected-resource", { headers: host });
-  t.match(about, { status: 200, json: { resource, authorization_servers: [app] } });
+  matchObject(t, about, { status: 200, json: { resource, authorization_servers: [app] } });
   t.equal(about.json.scopes_supported.length, 6);
   const byAddress = await send("/.well-known/oauth-protected-resource/mcp", { headers: host });
   t.strictSame(byAddress.json, { ...about.json, resource: `${resource}/mcp` }, "the address that people paste");
@@ -92,7 +93,7 @@ t.test("registration: addresses, names and metadata", async (t) => {
     "http://localhost",
     `https://app.example/${"a".repeat(2048 - 20)}`,
   ];
-  t.match(await register(uris(...good)), { status: 201, body: { redirect_uris: good } });
+  matchObject(t, await register(uris(...good)), { status: 201, body: { redirect_uris: good } });
   const bad: [why: string, uri: unknown][] = [
     ["an integer host", "http://2130706433/cb"],
     ["a hexadecimal host", "https://0x7f.1/cb"],
@@ -119,13 +120,14 @@ t.test("registration: addresses, names and metadata", async (t) => {
     ["an empty one", ""],
   ];
   for (const [why, uri] of bad)
-    t.match(
+    matchObject(
+      t,
       await register(uris(uri)),
       { status: 400, body: { error: "invalid_redirect_uri", error_description: /^redirect_uris\[0\] / } },
       why,
     );
   const some = await register(uris("cursor://callback", good[0], "https://a.example/cb#x"));
-  t.match(some, { status: 201, body: { redirect_uris: [good[0]] } }, "the good ones are registered");
+  matchObject(t, some, { status: 201, body: { redirect_uris: [good[0]] } }, "the good ones are registered");
   t.strictSame(some.body.refused_redirect_uris, [
     "redirect_uris[0] must be https, or http on localhost, 127.0.0.1 or [::1]; other schemes are not supported.",
     "redirect_uris[2] has a fragment.",
@@ -139,8 +141,8 @@ t.test("registration: addresses, names and metadata", async (t) => {
     ["nothing", undefined],
   ] as const)
     t.match((await register({ redirect_uris: list })).status, /400|413/, why);
-  t.match(await register({ ...uris(good[0]), software_statement: "x".repeat(33_000) }), { status: 413 });
-  t.match(await served("POST", "/oauth/register", undefined, { "content-type": "text/plain" }), { status: 415 });
+  matchObject(t, await register({ ...uris(good[0]), software_statement: "x".repeat(33_000) }), { status: 413 });
+  matchObject(t, await served("POST", "/oauth/register", undefined, { "content-type": "text/plain" }), { status: 415 });
 
   const names: [sent: unknown, shown: string | undefined][] = [
     ["<script>alert(1)</script>", "<script>alert(1)</script>"],
@@ -154,10 +156,10 @@ t.test("registration: addresses, names and metadata", async (t) => {
     const made = await register({ ...uris(good[0]), client_name: sent, logo_uri: 5, jwks: {} });
     t.equal(made.status, 201);
     t.equal(made.body.client_name, shown);
-    t.match(made.body, { token_endpoint_auth_method: "none", client_secret: undefined, logo_uri: undefined });
+    matchObject(t, made.body, { token_endpoint_auth_method: "none", client_secret: undefined, logo_uri: undefined });
     t.equal(made.headers.get("cache-control"), "no-store");
   }
-  t.match(await register({ ...uris(good[0]), client_name: 5 }), {
+  matchObject(t, await register({ ...uris(good[0]), client_name: 5 }), {
     status: 400,
     body: { error: "invalid_client_metadata" },
   });
@@ -194,7 +196,7 @@ t.test("unused clients have a cap: the oldest make room, new ones and those with
     insert into oauth_clients (id, redirect_uris, created_at, expires_at)
     select gen_random_uuid(), '{}', ${new Date(world.clock.at)}::timestamptz - interval '1 hour',
       ${new Date(world.clock.at)}::timestamptz + interval '1 hour' from generate_series(1, 10000)`;
-  t.match(await served("POST", "/oauth/register", uris), { status: 201 });
+  matchObject(t, await served("POST", "/oauth/register", uris), { status: 201 });
   const [row] = await world.sql`
     select count(*)::int as count from oauth_clients where expires_at - created_at <= interval '1 day'`;
   t.equal(row!["count"], 10_000, "also over HTTP");
@@ -250,7 +252,7 @@ t.test("each kind of reply is in the OpenAPI document, with its type and shape",
       if (schema?.const !== undefined) t.equal(headers.get(header), schema.const, `${name}: ${header}`);
     const [type, content] = Object.entries<{ schema: object }>(declared?.content ?? {})[0] ?? [];
     if (type === undefined || content === undefined) continue;
-    t.match(headers.get("content-type"), type, name);
+    matchObject(t, headers.get("content-type"), type, name);
     if (type !== "application/json") continue;
     const fits = ajv.compile(JSON.parse(JSON.stringify(content.schema).replaceAll('"#/', '"document#/')));
     t.ok(fits(body), `${name}: ${ajv.errorsText(fits.errors)}`);

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { hour, second } from "../../testing/clock.ts";
 import type { Teardown } from "../../testing/database.ts";
 import { codeIn, startMailbox } from "../../testing/mailbox.ts";
@@ -36,7 +37,7 @@ async function scene(
 t.test("an invited person gets a mail, signs in by its link, and is a member", async (t) => {
   const { mailbox, world, owner, served, ask, path } = await scene(t);
   const made = await ask("POST", path, { email: "Nina@Example.org" });
-  t.match(made, {
+  matchObject(t, made, {
     status: 201,
     body: {
       email: "nina@example.org",
@@ -47,26 +48,34 @@ t.test("an invited person gets a mail, signs in by its link, and is a member", a
     },
   });
   const [mail] = mailbox.mails;
-  t.match(mail, { to: ["nina@example.org"] });
+  matchObject(t, mail, { to: ["nina@example.org"] });
   t.notMatch(made.text, codeIn(mail!), "only the mailbox gets the link");
-  t.match(await ask("GET", path), { body: { total: 1, items: [{ id: made.body.id, email: "nina@example.org" }] } });
-  t.match(await ask("POST", path, { email: "nina@example.org" }), refused(409, "ALREADY_INVITED"));
+  matchObject(t, await ask("GET", path), {
+    body: { total: 1, items: [{ id: made.body.id, email: "nina@example.org" }] },
+  });
+  matchObject(t, await ask("POST", path, { email: "nina@example.org" }), refused(409, "ALREADY_INVITED"));
 
-  t.match(await served("GET", `/invitations/${codeIn(mail!)}`), { status: 200, text: /Accept invitation/ });
+  matchObject(t, await served("GET", `/invitations/${codeIn(mail!)}`), { status: 200, text: /Accept invitation/ });
   const answer = await served("POST", accept, { code: codeIn(mail!) });
   t.equal(answer.status, 201);
   const nina = asking(served, cookieOf(answer.headers));
-  t.match(await nina("GET", "/api/v1/me"), {
+  matchObject(t, await nina("GET", "/api/v1/me"), {
     body: { user: { email: "nina@example.org" }, org: { id: owner.orgId }, role: "member" },
   });
-  t.match(await nina("GET", path), refused(403, "OWNER_REQUIRED"));
-  t.match(await nina("POST", path, { email: "x@example.org" }), refused(403, "OWNER_REQUIRED"));
-  t.match(await ask("GET", path), { body: { total: 0 } });
-  t.match(await ask("POST", path, { email: "nina@example.org" }), refused(409, "ALREADY_MEMBER"));
-  t.match(await served("POST", accept, { code: codeIn(mail!) }), refused(400, "INVITATION_INVALID", "/code"), "once");
-  t.match(await served("GET", `/invitations/${codeIn(mail!)}`), { status: 404, text: /not valid/ });
+  matchObject(t, await nina("GET", path), refused(403, "OWNER_REQUIRED"));
+  matchObject(t, await nina("POST", path, { email: "x@example.org" }), refused(403, "OWNER_REQUIRED"));
+  matchObject(t, await ask("GET", path), { body: { total: 0 } });
+  matchObject(t, await ask("POST", path, { email: "nina@example.org" }), refused(409, "ALREADY_MEMBER"));
+  matchObject(
+    t,
+    await served("POST", accept, { code: codeIn(mail!) }),
+    refused(400, "INVITATION_INVALID", "/code"),
+    "once",
+  );
+  matchObject(t, await served("GET", `/invitations/${codeIn(mail!)}`), { status: 404, text: /not valid/ });
   const actions = await world.sql`select action, user_email from audit_log order by id`;
-  t.match(
+  matchObject(
+    t,
     [...actions],
     [
       { action: "POST /api/v1/orgs/{id}/invitations" },
@@ -93,28 +102,29 @@ t.test("only the invited address accepts; a revoked, expired or deleted invitati
     return { id: made.body.id as string, code: codeIn(mailbox.mails.at(-1)!) };
   };
   const first = await invite("a@example.org");
-  t.match(await stranger("POST", accept, { code: first.code }), refused(403, "INVITATION_FOR_ANOTHER"));
-  t.match(
+  matchObject(t, await stranger("POST", accept, { code: first.code }), refused(403, "INVITATION_FOR_ANOTHER"));
+  matchObject(
+    t,
     await stranger("POST", accept, { code: first.code }, { "sec-fetch-site": "cross-site" }),
     refused(403, "CSRF_REJECTED"),
   );
-  t.match(await ask("DELETE", `${path}/${first.id}`), { status: 204 });
-  t.match(await ask("DELETE", `${path}/${first.id}`), refused(404, "INVITATION_NOT_FOUND"));
-  t.match(await served("POST", accept, { code: first.code }), refused(400, "INVITATION_INVALID", "/code"));
-  t.match(await served("POST", accept, { code: "nonsense" }), refused(400, "INVITATION_INVALID", "/code"));
+  matchObject(t, await ask("DELETE", `${path}/${first.id}`), { status: 204 });
+  matchObject(t, await ask("DELETE", `${path}/${first.id}`), refused(404, "INVITATION_NOT_FOUND"));
+  matchObject(t, await served("POST", accept, { code: first.code }), refused(400, "INVITATION_INVALID", "/code"));
+  matchObject(t, await served("POST", accept, { code: "nonsense" }), refused(400, "INVITATION_INVALID", "/code"));
 
   const late = await invite("b@example.org");
   world.clock.advance(168 * hour - second);
-  t.match(await ask("GET", path), { body: { total: 1 } });
+  matchObject(t, await ask("GET", path), { body: { total: 1 } });
   world.clock.advance(second);
-  t.match(await served("POST", accept, { code: late.code }), refused(400, "INVITATION_INVALID", "/code"));
-  t.match(await ask("GET", path), { body: { total: 0 } });
+  matchObject(t, await served("POST", accept, { code: late.code }), refused(400, "INVITATION_INVALID", "/code"));
+  matchObject(t, await ask("GET", path), { body: { total: 0 } });
 
   const third = await invite("c@example.org");
   await ask("DELETE", `/api/v1/orgs/${owner.orgId}`);
-  t.match(await served("POST", accept, { code: third.code }), refused(400, "INVITATION_INVALID", "/code"));
+  matchObject(t, await served("POST", accept, { code: third.code }), refused(400, "INVITATION_INVALID", "/code"));
   await ask("POST", `/api/v1/orgs/${owner.orgId}/restore`);
-  t.match(await served("POST", accept, { code: third.code }), { status: 201 });
+  matchObject(t, await served("POST", accept, { code: third.code }), { status: 201 });
 });
 
 t.test("an address with an account signs in first, then joins", async (t) => {
@@ -125,8 +135,14 @@ t.test("an address with an account signs in first, then joins", async (t) => {
   const code = codeIn(mailbox.mails[0]!);
   const pageFor = async (headers?: Record<string, string>) =>
     (await served("GET", `/invitations/${code}`, undefined, { accept: "text/html", ...headers })).text;
-  t.match(await served("POST", accept, { code }), refused(401, "UNAUTHENTICATED"), "the code alone opens no session");
-  t.match(
+  matchObject(
+    t,
+    await served("POST", accept, { code }),
+    refused(401, "UNAUTHENTICATED"),
+    "the code alone opens no session",
+  );
+  matchObject(
+    t,
     await served("POST", accept, { code }, await withToken(other)),
     refused(401, "UNAUTHENTICATED"),
     "nor a token",
@@ -140,13 +156,13 @@ t.test("an address with an account signs in first, then joins", async (t) => {
   const answer = await served("POST", accept, { code }, before);
   t.equal(answer.status, 201);
   t.equal(answer.body.expires_at, lasts?.["expires_at"].toISOString(), "the new session lives no longer");
-  t.match(await served("GET", "/api/v1/orgs", undefined, cookieOf(answer.headers)), {
+  matchObject(t, await served("GET", "/api/v1/orgs", undefined, cookieOf(answer.headers)), {
     body: { total: 2, items: [{}, {}] },
   });
-  t.match(await served("GET", "/api/v1/me", undefined, cookieOf(answer.headers)), {
+  matchObject(t, await served("GET", "/api/v1/me", undefined, cookieOf(answer.headers)), {
     body: { user: { id: other.userId }, org: { id: owner.orgId } },
   });
-  t.match(await served("GET", "/api/v1/me", undefined, before), { status: 401 }, "with a new session");
+  matchObject(t, await served("GET", "/api/v1/me", undefined, before), { status: 401 }, "with a new session");
 });
 
 t.test("caps of pending invitations and of members hold for concurrent requests", async (t) => {
@@ -160,25 +176,25 @@ t.test("caps of pending invitations and of members hold for concurrent requests"
   );
   t.equal(race.filter(({ status }) => status === 201).length, 1);
   t.equal(race.filter(({ body }) => body.error?.code === "INVITATIONS_LIMIT").length, 9);
-  t.match(race.find(({ status }) => status === 409)?.body.error.details, { current: 4, limit: 4, plan: "free" });
+  matchObject(t, race.find(({ status }) => status === 409)?.body.error.details, { current: 4, limit: 4, plan: "free" });
 
   // The plan allows three members, and there is one.
   const codes = mailbox.mails.map(codeIn);
   const accepted = await Promise.all(codes.map((code) => served("POST", accept, { code })));
   t.equal(accepted.filter(({ status }) => status === 201).length, 2);
-  t.match(accepted.find(({ status }) => status === 422)?.body.error, {
+  matchObject(t, accepted.find(({ status }) => status === 422)?.body.error, {
     code: "QUOTA_EXCEEDED",
     details: { quota: "max_members", current: 3, limit: 3, plan: "free" },
   });
-  t.match(await ask("GET", path), { body: { total: 2 } }, "an invitation refused by the quota stays valid");
-  t.match(await ask("POST", path, { email: "d@example.org" }), refused(422, "QUOTA_EXCEEDED"));
-  t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}/members`), { body: { total: 3 } });
+  matchObject(t, await ask("GET", path), { body: { total: 2 } }, "an invitation refused by the quota stays valid");
+  matchObject(t, await ask("POST", path, { email: "d@example.org" }), refused(422, "QUOTA_EXCEEDED"));
+  matchObject(t, await ask("GET", `/api/v1/orgs/${owner.orgId}/members`), { body: { total: 3 } });
 });
 
 t.test("a failed mail is reported; without magic links a code alone does not sign in", async (t) => {
   const { mailbox, world, owner, served, ask, path } = await scene(t);
   mailbox.refusal = "full";
-  t.match(await ask("POST", path, { email: "a@example.org" }), { status: 201, body: { mail: "failed" } });
+  matchObject(t, await ask("POST", path, { email: "a@example.org" }), { status: 201, body: { mail: "failed" } });
   mailbox.refusal = null;
   const member = await newMember(await newOrg(world.system));
   await ask("POST", path, { email: `${member.userId}@example.org` });
@@ -187,9 +203,9 @@ t.test("a failed mail is reported; without magic links a code alone does not sig
     ...world.system,
     config: { ...world.system.config, auth: { ...world.system.config.auth, enabled_methods: [] } },
   });
-  t.match(await strict("POST", accept, { code }), refused(401, "UNAUTHENTICATED"));
-  t.match(await strict("POST", accept, { code }, await signedIn(member)), { status: 201 });
-  t.match(await served("GET", `/api/v1/orgs/${owner.orgId}/members`, undefined, await signedIn(owner)), {
+  matchObject(t, await strict("POST", accept, { code }), refused(401, "UNAUTHENTICATED"));
+  matchObject(t, await strict("POST", accept, { code }, await signedIn(member)), { status: 201 });
+  matchObject(t, await served("GET", `/api/v1/orgs/${owner.orgId}/members`, undefined, await signedIn(owner)), {
     body: { total: 2 },
   });
 });
@@ -206,15 +222,15 @@ t.test("mails to strangers are limited by address, user and organisation, also w
     body: { error: { code: "RATE_LIMITED", details: { scope, limit } } },
   });
   for (let n = 0; n < 5; n++) t.equal((await invite("victim@example.org")).status, 201);
-  t.match(await invite("Victim@example.org"), overLimit("per_address_invitations", 5));
+  matchObject(t, await invite("Victim@example.org"), overLimit("per_address_invitations", 5));
   for (const name of ["a", "b"]) t.equal((await invite(`${name}@example.org`)).status, 201);
   const refusedOne = await invite("c@example.org");
-  t.match(refusedOne, overLimit("per_org_invitations", 7));
+  matchObject(t, refusedOne, overLimit("per_org_invitations", 7));
   t.equal(refusedOne.headers.get("retry-after"), String(24 * 3600));
   t.equal(mailbox.mails.length, 7);
   const second = await ask("POST", "/api/v1/orgs", { name: "Second", slug: "second" });
   const elsewhere = await ask("POST", `/api/v1/orgs/${second.body.id}/invitations`, { email: "d@example.org" });
-  t.match(elsewhere, overLimit("per_user_invitations", 7));
+  matchObject(t, elsewhere, overLimit("per_user_invitations", 7));
   world.clock.advance(24 * hour);
   await world.sql`update orgs set name = 'Win at https://evil.example' where id = ${owner.orgId}`;
   const race = await Promise.all(

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { newId } from "@statusmesh/shared/ids";
 import { agentPulls } from "../../monitoring/agents/service.ts";
@@ -17,7 +18,7 @@ const change = async (ctx: Ctx, patch: object) => await operator("PATCH", `/oper
 t.test("an organisation moves to another plan; its audit log says so, others stay", async (t) => {
   const [owner, other] = [await newOrg(system, "selfhost"), await newOrg(system, "selfhost")];
   const api = asking(ask, await signedIn(owner));
-  t.match(await change(owner, { plan: "free" }), {
+  matchObject(t, await change(owner, { plan: "free" }), {
     status: 200,
     body: {
       id: owner.orgId,
@@ -27,10 +28,10 @@ t.test("an organisation moves to another plan; its audit log says so, others sta
       usage: { max_members: 1, max_targets: 0 },
     },
   });
-  t.match((await api("GET", `/api/v1/orgs/${owner.orgId}/usage`)).body, { plan: "free" });
-  t.match((await operator("GET", `/operator/orgs/${other.orgId}`)).body, { plan: "selfhost" });
+  matchObject(t, (await api("GET", `/api/v1/orgs/${owner.orgId}/usage`)).body, { plan: "free" });
+  matchObject(t, (await operator("GET", `/operator/orgs/${other.orgId}`)).body, { plan: "selfhost" });
   const [entry] = (await api("GET", `/api/v1/orgs/${owner.orgId}/audit`)).body.items;
-  t.match(entry, {
+  matchObject(t, entry, {
     action: "PATCH /operator/orgs/{id}",
     actor_type: "system",
     user_id: null,
@@ -47,27 +48,34 @@ t.test("overrides replace limits of the plan, null is unlimited, and {} ends the
   const share = async (id: string) => (await api("POST", `/api/v1/targets/${id}/shares`, {})).status;
   t.equal(await share(one), 201);
   t.equal(await share(one), 422, "one link of a monitor");
-  t.match(await change(owner, { overrides: { max_share_links_per_monitor: 2, max_shared_monitors: null } }), {
+  matchObject(t, await change(owner, { overrides: { max_share_links_per_monitor: 2, max_shared_monitors: null } }), {
     status: 200,
     body: { plan: "free", limits: { max_share_links_per_monitor: 2, max_shared_monitors: null, max_targets: 20 } },
   });
   t.equal(await share(one), 201);
   t.equal(await share(one), 422, "two links of a monitor");
   for (const id of [two, three]) t.equal(await share(id), 201, "any number of monitors");
-  t.match((await api("GET", `/api/v1/orgs/${owner.orgId}/usage`)).body.quotas, {
+  matchObject(t, (await api("GET", `/api/v1/orgs/${owner.orgId}/usage`)).body.quotas, {
     max_share_links_per_monitor: { current: 2, limit: 2 },
     max_shared_monitors: { current: 3, limit: null },
     max_update_templates: { current: 0, limit: 100 },
     max_maintenance_windows: { current: 0, limit: 20 },
   });
   await change(owner, { overrides: { min_check_interval_secs: 30 } });
-  t.match((await api("GET", `/api/v1/orgs/${owner.orgId}/usage`)).body, { min_check_interval_secs: 30 });
+  matchObject(t, (await api("GET", `/api/v1/orgs/${owner.orgId}/usage`)).body, { min_check_interval_secs: 30 });
   t.equal(await share(two), 422, "the overrides before are gone");
-  t.match((await change(owner, { overrides: {} })).body, { overrides: {}, limits: { min_check_interval_secs: 60 } });
+  matchObject(t, (await change(owner, { overrides: {} })).body, {
+    overrides: {},
+    limits: { min_check_interval_secs: 60 },
+  });
 
   await change(owner, { overrides: { api_reads_per_min: 1 } });
   clock.advance(60_000);
-  t.match([(await api("GET", "/api/v1/targets")).status, (await api("GET", "/api/v1/targets")).status], [200, 429]);
+  matchObject(
+    t,
+    [(await api("GET", "/api/v1/targets")).status, (await api("GET", "/api/v1/targets")).status],
+    [200, 429],
+  );
 });
 
 t.test("wrong input changes nothing", async (t) => {
@@ -81,12 +89,12 @@ t.test("wrong input changes nothing", async (t) => {
     [{ overrides: { min_check_interval_secs: 5 } }, "INVALID_BODY", "/overrides/min_check_interval_secs"],
     [{ overrides: { api_reads_per_min: 0 } }, "INVALID_BODY", "/overrides/api_reads_per_min"],
   ] as const)
-    t.match((await change(owner, patch)).body.error, { code, field }, JSON.stringify(patch));
-  t.match((await operator("GET", `/operator/orgs/${owner.orgId}`)).body, { plan: "free", overrides: {} });
-  t.match(await operator("PATCH", `/operator/orgs/${newId()}`, { plan: "free" }), { status: 404 });
+    matchObject(t, (await change(owner, patch)).body.error, { code, field }, JSON.stringify(patch));
+  matchObject(t, (await operator("GET", `/operator/orgs/${owner.orgId}`)).body, { plan: "free", overrides: {} });
+  matchObject(t, await operator("PATCH", `/operator/orgs/${newId()}`, { plan: "free" }), { status: 404 });
   const api = asking(ask, await signedIn(owner));
   for (const path of ["/operator/orgs", "/operator/plans"])
-    t.match(await api("GET", path), { status: 401 }, "an owner is no operator");
+    matchObject(t, await api("GET", path), { status: 401 }, "an owner is no operator");
 });
 
 t.test("the list finds organisations by name and slug, and names their owners", async (t) => {
@@ -97,12 +105,12 @@ t.test("the list finds organisations by name and slug, and names their owners", 
   for (const q of ["0%_a", "ACME-X"]) t.strictSame(await found(q), [owner.orgId], q);
   t.strictSame(await found("nobody"), []);
   const { email } = (await sql<{ email: string }[]>`select email from users where id = ${owner.userId}`)[0]!;
-  t.match((await operator("GET", "/operator/orgs/acme-x")).body, {
+  matchObject(t, (await operator("GET", "/operator/orgs/acme-x")).body, {
     id: owner.orgId,
     owners: [email],
     deleted_at: null,
   });
-  t.match((await operator("GET", "/operator/plans")).body, {
+  matchObject(t, (await operator("GET", "/operator/plans")).body, {
     total: 2,
     items: [{ id: "free", limits: { max_targets: 20 } }, { id: "selfhost" }],
   });
@@ -112,12 +120,20 @@ t.test("a connected agent is deleted by force only", async (t) => {
   const agent = await newAgent(system);
   await agentPulls(agent, { version: "1.0.0", kinds: allAbilities, impairedSince: null });
   const path = `/operator/agents/${agent.agentId}`;
-  t.match(await operator("DELETE", path), { status: 409, body: { error: { code: "RESOURCE_IN_USE" } } });
-  t.match(await operator("DELETE", `${path}?force=yes`), { status: 400, body: { error: { code: "INVALID_QUERY" } } });
-  t.match(await operator("DELETE", `${path}?force=true`), { status: 204 });
-  t.match(await operator("DELETE", `${path}?force=true`), { status: 404 });
+  matchObject(t, await operator("DELETE", path), { status: 409, body: { error: { code: "RESOURCE_IN_USE" } } });
+  matchObject(t, await operator("DELETE", `${path}?force=yes`), {
+    status: 400,
+    body: { error: { code: "INVALID_QUERY" } },
+  });
+  matchObject(t, await operator("DELETE", `${path}?force=true`), { status: 204 });
+  matchObject(t, await operator("DELETE", `${path}?force=true`), { status: 404 });
   const offline = await newAgent(system);
   await agentPulls(offline, { version: "1.0.0", kinds: allAbilities, impairedSince: null });
   clock.advance(25_000);
-  t.match(await operator("DELETE", `/operator/agents/${offline.agentId}`), { status: 204 }, "25 s after its last pull");
+  matchObject(
+    t,
+    await operator("DELETE", `/operator/agents/${offline.agentId}`),
+    { status: 204 },
+    "25 s after its last pull",
+  );
 });

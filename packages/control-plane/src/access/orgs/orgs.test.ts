@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { newId } from "@statusmesh/shared/ids";
 import { nightly } from "../../operator/cleanup.ts";
@@ -43,9 +44,11 @@ t.test("the setup checklist ticks what is there, and ends when all is done or an
 
   t.strictSame(await done(stranger), ["agent"]);
   t.equal(await done({ ...stranger, scopes: new Set(["targets:read"]) }), null, "a caller that cannot take the steps");
-  t.match(await updateOrg(stranger, stranger.orgId, { setup_dismissed: true }, noLadders), { setup_dismissed: true });
+  matchObject(t, await updateOrg(stranger, stranger.orgId, { setup_dismissed: true }, noLadders), {
+    setup_dismissed: true,
+  });
   t.equal(await done(stranger), null);
-  t.match(await updateOrg(stranger, stranger.orgId, { name: "Other" }, noLadders), { setup_dismissed: true });
+  matchObject(t, await updateOrg(stranger, stranger.orgId, { name: "Other" }, noLadders), { setup_dismissed: true });
   await updateOrg(stranger, stranger.orgId, { setup_dismissed: false }, noLadders);
   t.strictSame(await done(stranger), ["agent"]);
 });
@@ -56,7 +59,7 @@ t.test("the creator owns an organisation; a session switches between its user's 
   const served = await serveWhole(t, world);
   const ask = asking(served, await signedIn(owner));
   const made = await ask("POST", "/api/v1/orgs", { name: " Zweite GmbH " });
-  t.match(made, {
+  matchObject(t, made, {
     status: 201,
     body: {
       name: "Zweite GmbH",
@@ -69,48 +72,60 @@ t.test("the creator owns an organisation; a session switches between its user's 
     },
   });
   t.equal(made.headers.get("location"), `/api/v1/orgs/${made.body.id}`);
-  t.match(
+  matchObject(
+    t,
     await ask("POST", "/api/v1/orgs", { name: "Zweite GmbH" }),
     { status: 201, body: { slug: /^zweite-gmbh-\d{5}$/ } },
     "a taken slug gets a number",
   );
-  t.match(await ask("GET", "/api/v1/orgs"), {
+  matchObject(t, await ask("GET", "/api/v1/orgs"), {
     body: { total: 3, items: [{ id: owner.orgId, current: true }, { id: made.body.id }, {}] },
   });
 
-  t.match(await ask("POST", `/api/v1/orgs/${made.body.id}/switch`), {
+  matchObject(t, await ask("POST", `/api/v1/orgs/${made.body.id}/switch`), {
     status: 200,
     body: { id: made.body.id, current: true },
   });
-  t.match(await ask("GET", "/api/v1/me"), { body: { org: { id: made.body.id } } }, "and stays there");
-  t.match(
+  matchObject(t, await ask("GET", "/api/v1/me"), { body: { org: { id: made.body.id } } }, "and stays there");
+  matchObject(
+    t,
     await ask("GET", "/api/v1/me", undefined, { "x-sm-org": `org-${owner.orgId}` }),
     { body: { org: { id: owner.orgId } } },
     "a header selects it for one request",
   );
 
-  t.match(await ask("PATCH", `/api/v1/orgs/${made.body.id}`, { name: "Second", slug: "second" }), {
+  matchObject(t, await ask("PATCH", `/api/v1/orgs/${made.body.id}`, { name: "Second", slug: "second" }), {
     status: 200,
     body: { name: "Second", slug: "second" },
   });
-  t.match(
+  matchObject(
+    t,
     await ask("PATCH", `/api/v1/orgs/${made.body.id}`, { slug: `zweite-gmbh` }),
     { status: 200 },
     "the old slug is free at once",
   );
-  t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { slug: "zweite-gmbh" }), refused(409, "SLUG_TAKEN"));
-  t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { slug: "No" }), refused(400, "INVALID_SLUG", "/slug"));
-  t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: " " }), refused(400, "EMPTY_NAME", "/name"));
+  matchObject(
+    t,
+    await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { slug: "zweite-gmbh" }),
+    refused(409, "SLUG_TAKEN"),
+  );
+  matchObject(
+    t,
+    await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { slug: "No" }),
+    refused(400, "INVALID_SLUG", "/slug"),
+  );
+  matchObject(t, await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: " " }), refused(400, "EMPTY_NAME", "/name"));
 
   const bound = asking(served, await withToken(owner));
-  t.match(
+  matchObject(
+    t,
     await bound("GET", "/api/v1/orgs"),
     { body: { total: 1, items: [{ id: owner.orgId }] } },
     "a bound token sees its own",
   );
-  t.match(await bound("GET", `/api/v1/orgs/${made.body.id}`), refused(404, "ORG_NOT_FOUND"));
-  t.match(await bound("POST", "/api/v1/orgs", { name: "Third" }), refused(403, "FORBIDDEN"));
-  t.match(await bound("POST", `/api/v1/orgs/${owner.orgId}/switch`), refused(403, "FORBIDDEN"));
+  matchObject(t, await bound("GET", `/api/v1/orgs/${made.body.id}`), refused(404, "ORG_NOT_FOUND"));
+  matchObject(t, await bound("POST", "/api/v1/orgs", { name: "Third" }), refused(403, "FORBIDDEN"));
+  matchObject(t, await bound("POST", `/api/v1/orgs/${owner.orgId}/switch`), refused(403, "FORBIDDEN"));
 });
 
 t.test("one below the limit of owned organisations exactly one of many concurrent creations succeeds", async (t) => {
@@ -119,7 +134,7 @@ t.test("one below the limit of owned organisations exactly one of many concurren
   await ask("POST", "/api/v1/orgs", { name: "Two" });
   const race = await Promise.all(Array.from({ length: 12 }, () => ask("POST", "/api/v1/orgs", { name: "Three" })));
   t.equal(race.filter(({ status }) => status === 201).length, 1);
-  t.match(race.find(({ status }) => status === 422)?.body.error, {
+  matchObject(t, race.find(({ status }) => status === 422)?.body.error, {
     code: "QUOTA_EXCEEDED",
     details: { quota: "owned_orgs", current: 3, limit: 3, plan: "selfhost" },
   });
@@ -151,7 +166,7 @@ t.test("every route answers a foreign organisation like an absent one", async (t
         ask(method, `/api/v1/orgs/${id}${tail}`, body, { traceparent: `00-${"1".repeat(32)}-${"1".repeat(16)}-01` }),
       ),
     );
-    t.match(there, refused(404, "ORG_NOT_FOUND"), `${method} ${tail}`);
+    matchObject(t, there, refused(404, "ORG_NOT_FOUND"), `${method} ${tail}`);
     t.equal(there!.text, absent!.text);
     t.equal(there!.text, nonsense!.text);
   }
@@ -184,31 +199,36 @@ t.test("a deleted organisation refuses access and stops its checks; its owner re
   });
   const pulled = async (cursor: string | null) => await pull(agent, hub, request(cursor), AbortSignal.abort());
   const first = await pulled(null);
-  t.match(first.checks, [{ target_id: targetId }]);
+  matchObject(t, first.checks, [{ target_id: targetId }]);
 
-  t.match(await asMember("DELETE", `/api/v1/orgs/${owner.orgId}`), refused(403, "OWNER_REQUIRED"));
-  t.match(await ask("DELETE", `/api/v1/orgs/${owner.orgId}`), { status: 204 });
+  matchObject(t, await asMember("DELETE", `/api/v1/orgs/${owner.orgId}`), refused(403, "OWNER_REQUIRED"));
+  matchObject(t, await ask("DELETE", `/api/v1/orgs/${owner.orgId}`), { status: 204 });
   const second = await pulled(first.cursor);
-  t.match(second, { full: false, checks: [], drop: [targetId] }, "its agents drop the checks");
+  matchObject(t, second, { full: false, checks: [], drop: [targetId] }, "its agents drop the checks");
   t.strictSame((await pulled(null)).checks, [], "and no agent that starts gets them");
-  for (const who of [ask, program]) t.match(await who("GET", "/api/v1/targets"), refused(404, "ORG_NOT_FOUND"));
-  t.match(await asMember("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
+  for (const who of [ask, program]) matchObject(t, await who("GET", "/api/v1/targets"), refused(404, "ORG_NOT_FOUND"));
+  matchObject(t, await asMember("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
   const page = await ask("GET", "/monitors", undefined, { accept: "text/html" });
-  t.match([page.status, page.headers.get("location")], [302, "/settings/organisation"], "where it can be restored");
-  t.match(await asMember("POST", `/api/v1/orgs/${owner.orgId}/restore`), refused(401, "UNAUTHENTICATED"));
-  t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}`), {
+  matchObject(
+    t,
+    [page.status, page.headers.get("location")],
+    [302, "/settings/organisation"],
+    "where it can be restored",
+  );
+  matchObject(t, await asMember("POST", `/api/v1/orgs/${owner.orgId}/restore`), refused(401, "UNAUTHENTICATED"));
+  matchObject(t, await ask("GET", `/api/v1/orgs/${owner.orgId}`), {
     body: {
       deleted_at: new Date(world.clock.now()).toISOString(),
       purged_at: new Date(world.clock.now() + 30 * day).toISOString(),
     },
   });
-  t.match(await ask("DELETE", `/api/v1/orgs/${owner.orgId}`), refused(404, "ORG_NOT_FOUND"));
-  t.match(await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "x" }), refused(404, "ORG_NOT_FOUND"));
+  matchObject(t, await ask("DELETE", `/api/v1/orgs/${owner.orgId}`), refused(404, "ORG_NOT_FOUND"));
+  matchObject(t, await ask("PATCH", `/api/v1/orgs/${owner.orgId}`, { name: "x" }), refused(404, "ORG_NOT_FOUND"));
 
-  t.match(await ask("POST", `/api/v1/orgs/${owner.orgId}/restore`), { status: 200, body: { deleted_at: null } });
-  t.match((await pulled(second.cursor)).checks, [{ target_id: targetId }], "and its checks go on");
+  matchObject(t, await ask("POST", `/api/v1/orgs/${owner.orgId}/restore`), { status: 200, body: { deleted_at: null } });
+  matchObject(t, (await pulled(second.cursor)).checks, [{ target_id: targetId }], "and its checks go on");
   for (const who of [ask, asMember, program])
-    t.match(await who("GET", "/api/v1/targets"), { status: 200, body: { total: 1 } });
+    matchObject(t, await who("GET", "/api/v1/targets"), { status: 200, body: { total: 1 } });
 });
 
 t.test("a session of a deleted organisation continues in another one of its user", async (t) => {
@@ -225,17 +245,22 @@ t.test("a session of a deleted organisation continues in another one of its user
   const target = { name: "x", check: { type: "tcp", host: "shop.example.org", port: 443 } };
   await ask("DELETE", `/api/v1/orgs/${gone.orgId}`);
 
-  t.match(await ask("GET", "/settings/organisation"), { status: 200, text: /is deleted/ });
+  matchObject(t, await ask("GET", "/settings/organisation"), { status: 200, text: /is deleted/ });
   for (const who of [ask, asMember]) {
     const write = await who("POST", "/api/v1/targets", target);
-    t.match(write, refused(404, "ORG_NOT_FOUND"), "a write that was meant for the deleted one goes nowhere else");
-    t.match(await who("GET", "/monitors"), { status: 200 });
-    t.match(await who("GET", "/api/v1/me"), { body: { org: { id: home.orgId }, role: "member" } });
-    t.match(await who("POST", "/api/v1/targets", target), { status: 201 });
+    matchObject(
+      t,
+      write,
+      refused(404, "ORG_NOT_FOUND"),
+      "a write that was meant for the deleted one goes nowhere else",
+    );
+    matchObject(t, await who("GET", "/monitors"), { status: 200 });
+    matchObject(t, await who("GET", "/api/v1/me"), { body: { org: { id: home.orgId }, role: "member" } });
+    matchObject(t, await who("POST", "/api/v1/targets", target), { status: 201 });
   }
-  t.match(await sql`select distinct org_id from targets`, [{ org_id: home.orgId }]);
-  t.match(await ask("POST", `/api/v1/orgs/${gone.orgId}/restore`), { status: 200 });
-  t.match(await ask("GET", "/api/v1/me"), { body: { org: { id: home.orgId } } }, "until it switches back");
+  matchObject(t, await sql`select distinct org_id from targets`, [{ org_id: home.orgId }]);
+  matchObject(t, await ask("POST", `/api/v1/orgs/${gone.orgId}/restore`), { status: 200 });
+  matchObject(t, await ask("GET", "/api/v1/me"), { body: { org: { id: home.orgId } } }, "until it switches back");
 });
 
 t.test("after the grace period the nightly job purges a deleted organisation with all its data", async (t) => {
@@ -254,9 +279,14 @@ t.test("after the grace period the nightly job purges a deleted organisation wit
   await ask("DELETE", `/api/v1/orgs/${gone.orgId}`);
   clock.advance(29 * day);
   await nightly(system);
-  t.match(await ask("GET", `/api/v1/orgs/${gone.orgId}`), { status: 200 });
+  matchObject(t, await ask("GET", `/api/v1/orgs/${gone.orgId}`), { status: 200 });
   clock.advance(day);
-  t.match(await ask("POST", `/api/v1/orgs/${gone.orgId}/restore`), { status: 404 }, "the time is over, purged or not");
+  matchObject(
+    t,
+    await ask("POST", `/api/v1/orgs/${gone.orgId}/restore`),
+    { status: 404 },
+    "the time is over, purged or not",
+  );
   t.equal(await nightly(system), true);
   const left = await sql<{ org_id: string }[]>`
     select org_id from targets union all select org_id from incidents union all select org_id from channels union all
@@ -286,28 +316,33 @@ t.test("the last owner cannot leave, nor two concurrently; a removed member lose
   ];
   const program = asking(served, await withToken(member));
   const path = `/api/v1/orgs/${owner.orgId}/members`;
-  t.match(await asMember("GET", path), {
+  matchObject(t, await asMember("GET", path), {
     body: { total: 3, items: [{ user_id: owner.userId, role: "owner" }, {}, {}] },
   });
-  t.match(await asMember("PATCH", `${path}/${member.userId}`, { role: "owner" }), refused(403, "OWNER_REQUIRED"));
-  t.match(await asMember("DELETE", `${path}/${owner.userId}`), refused(403, "OWNER_REQUIRED"));
-  t.match(await ask("DELETE", `${path}/${newId()}`), refused(404, "MEMBER_NOT_FOUND"));
+  matchObject(
+    t,
+    await asMember("PATCH", `${path}/${member.userId}`, { role: "owner" }),
+    refused(403, "OWNER_REQUIRED"),
+  );
+  matchObject(t, await asMember("DELETE", `${path}/${owner.userId}`), refused(403, "OWNER_REQUIRED"));
+  matchObject(t, await ask("DELETE", `${path}/${newId()}`), refused(404, "MEMBER_NOT_FOUND"));
 
   const race = await Promise.all([
     ask("DELETE", `${path}/${owner.userId}`),
     asSecond("DELETE", `${path}/${second.userId}`),
   ]);
   t.strictSame(race.map(({ status }) => status).sort(), [204, 409]);
-  t.match(
+  matchObject(
+    t,
     race.find(({ status }) => status === 409),
     refused(409, "LAST_OWNER"),
   );
   const [left, stays] = race[0]!.status === 204 ? [ask, asSecond] : [asSecond, ask];
-  t.match(await left("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
+  matchObject(t, await left("GET", "/api/v1/targets"), refused(401, "UNAUTHENTICATED"));
   const lastId = race[0]!.status === 204 ? second.userId : owner.userId;
-  t.match(await stays("PATCH", `${path}/${lastId}`, { role: "member" }), refused(409, "LAST_OWNER"));
+  matchObject(t, await stays("PATCH", `${path}/${lastId}`, { role: "member" }), refused(409, "LAST_OWNER"));
 
-  t.match(await stays("PATCH", `${path}/${member.userId}`, { role: "owner" }), {
+  matchObject(t, await stays("PATCH", `${path}/${member.userId}`, { role: "owner" }), {
     status: 200,
     body: { role: "owner" },
   });
@@ -320,13 +355,18 @@ t.test("the last owner cannot leave, nor two concurrently; a removed member lose
   >`select user_id from memberships where org_id = ${owner.orgId} and role = 'owner'`;
   const boss = remaining!.user_id === member.userId ? asMember : stays;
   if (remaining!.user_id === member.userId) await boss("PATCH", `${path}/${lastId}`, { role: "owner" });
-  t.match(await stays("DELETE", `${path}/${member.userId}`), { status: 204 });
-  t.match(await asMember("GET", "/api/v1/me"), refused(401, "UNAUTHENTICATED"));
-  t.match(await program("GET", "/api/v1/me"), refused(401, "UNAUTHENTICATED"));
+  matchObject(t, await stays("DELETE", `${path}/${member.userId}`), { status: 204 });
+  matchObject(t, await asMember("GET", "/api/v1/me"), refused(401, "UNAUTHENTICATED"));
+  matchObject(t, await program("GET", "/api/v1/me"), refused(401, "UNAUTHENTICATED"));
   await world.sql`
     insert into memberships (org_id, user_id, role, created_at)
     values (${owner.orgId}, ${member.userId}, 'member', now())`;
-  t.match(await program("GET", "/api/v1/me"), refused(401, "UNAUTHENTICATED"), "coming back brings no old token back");
+  matchObject(
+    t,
+    await program("GET", "/api/v1/me"),
+    refused(401, "UNAUTHENTICATED"),
+    "coming back brings no old token back",
+  );
 });
 
 t.test("usage has the current number and the limit of every quota", async (t) => {
@@ -335,7 +375,7 @@ t.test("usage has the current number and the limit of every quota", async (t) =>
   const ask = asking(await serveWhole(t, world), await signedIn(owner));
   await newTarget(owner);
   await webhookTo(owner, "https://hooks.example.org/");
-  t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}/usage`), {
+  matchObject(t, await ask("GET", `/api/v1/orgs/${owner.orgId}/usage`), {
     status: 200,
     body: {
       plan: "free",

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { createChannel } from "../../alerting/channels/service.ts";
 import type { Ctx } from "../../platform/context.ts";
@@ -29,7 +30,7 @@ t.test("one below the limit exactly one of fifty concurrent creations succeeds",
   t.equal(race.filter((one) => one.status === "fulfilled").length, 1);
   const details = { quota: "max_targets", current: limit, limit, plan: "free" };
   for (const one of race)
-    if (one.status === "rejected") t.match(one.reason, { code: "QUOTA_EXCEEDED", status: 422, details });
+    if (one.status === "rejected") matchObject(t, one.reason, { code: "QUOTA_EXCEEDED", status: 422, details });
   t.equal(await stored(ctx), limit);
 });
 
@@ -38,7 +39,7 @@ t.test("a bulk creation takes its whole quota or none", async (t) => {
   const race = await Promise.allSettled(Array.from({ length: 6 }, () => createTargets(ctx, many(7))));
   t.equal(race.filter((one) => one.status === "fulfilled").length, 2);
   t.equal(await stored(ctx), 14);
-  t.match(await refusal(t, () => createTargets(ctx, many(7))), {
+  matchObject(t, await refusal(t, () => createTargets(ctx, many(7))), {
     code: "QUOTA_EXCEEDED",
     message: "The plan free allows 20 targets, and there are 14 already.",
     details: { quota: "max_targets", current: 14, limit, plan: "free" },
@@ -54,17 +55,17 @@ t.test("organisations have separate quotas; a plan without a limit allows any nu
     await newOrg(system, "selfhost"),
   ];
   await createTargets(full, many(limit));
-  t.match(await refusal(t, () => createTarget(full, target())), { code: "QUOTA_EXCEEDED" });
+  matchObject(t, await refusal(t, () => createTarget(full, target())), { code: "QUOTA_EXCEEDED" });
   await createTarget(other, target());
   await createTargets(free, many(limit + 1));
-  t.match(await planOf(free), { id: "selfhost", max_targets: null, min_check_interval_secs: 10 });
+  matchObject(t, await planOf(free), { id: "selfhost", max_targets: null, min_check_interval_secs: 10 });
 });
 
 t.test("a quota below the current number only stops additions", async (t) => {
   const ctx = await newOrg(system, "selfhost");
   await createTargets(ctx, many(limit + 2));
   await sql`update orgs set plan_id = 'free' where id = ${ctx.orgId}`;
-  t.match(await refusal(t, () => createTarget(ctx, target())), {
+  matchObject(t, await refusal(t, () => createTarget(ctx, target())), {
     code: "QUOTA_EXCEEDED",
     details: { current: limit + 2, limit },
   });
@@ -77,7 +78,7 @@ t.test("an incident has at most 100 updates", async (t) => {
   for (let sent = 0; sent < 99; sent++) await postUpdate(ctx, incident, update);
   const race = await Promise.allSettled(Array.from({ length: 5 }, () => postUpdate(ctx, incident, update)));
   t.equal(race.filter((one) => one.status === "fulfilled").length, 1);
-  t.match(await refusal(t, () => postUpdate(ctx, incident, update)), {
+  matchObject(t, await refusal(t, () => postUpdate(ctx, incident, update)), {
     code: "QUOTA_EXCEEDED",
     message: "The plan selfhost allows 100 updates for each incident, and there are 100 already.",
     details: { quota: "max_updates_per_incident", current: 100, limit: 100 },
@@ -91,7 +92,7 @@ t.test("channels have their own code", async (t) => {
     select gen_random_uuid(), ${ctx.orgId}, 'Channel ' || n, 'webhook', '{}', true, 'api', now(), now()
     from generate_series(1, 20) n`;
   const config = { type: "webhook" as const, url: "https://hooks.example.org/", headers: {}, secret: null };
-  t.match(await refusal(t, () => createChannel(ctx, { name: newId(), config })), {
+  matchObject(t, await refusal(t, () => createChannel(ctx, { name: newId(), config })), {
     code: "CHANNEL_QUOTA_EXCEEDED",
     details: { quota: "max_notification_channels" },
   });

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { nightly } from "../../operator/cleanup.ts";
 import { day, minute } from "../../testing/clock.ts";
 import { asking, newMember, serveWhole, signedIn } from "../../testing/whole-app.ts";
@@ -17,7 +18,7 @@ t.test("every refusal by a plan is recorded, other refusals are not", async (t) 
   const ask = asking(served, await signedIn(owner));
   const path = `/api/v1/orgs/${owner.orgId}`;
   const refused = async (method: string, to: string, body: unknown, code: string) =>
-    t.match((await ask(method, to, body)).body, { error: { code } }, `${method} ${to}`);
+    matchObject(t, (await ask(method, to, body)).body, { error: { code } }, `${method} ${to}`);
   const events = async () =>
     (
       await sql`
@@ -39,7 +40,8 @@ t.test("every refusal by a plan is recorded, other refusals are not", async (t) 
   await refused("POST", "/api/v1/targets/bulk", [target("more"), target("and more")], "QUOTA_EXCEEDED");
   clock.advance(minute);
   await refused("POST", "/api/v1/targets/bulk", [target("more")], "QUOTA_EXCEEDED");
-  t.match(
+  matchObject(
+    t,
     await events(),
     [
       { quota: "max_targets", refusals: 2, at: new Date(clock.now() - minute) },
@@ -88,7 +90,11 @@ t.test("every refusal by a plan is recorded, other refusals are not", async (t) 
 
   const asMember = asking(served, await signedIn(member));
   await asMember("POST", "/api/v1/targets", target("x"));
-  t.match((await ask("GET", `${path}/usage`)).body.refused_30d, { max_targets: 1, max_members: 1, owned_orgs: 1 });
+  matchObject(t, (await ask("GET", `${path}/usage`)).body.refused_30d, {
+    max_targets: 1,
+    max_members: 1,
+    owned_orgs: 1,
+  });
   t.equal((await sql`select 1 from quota_events where user_id = ${member.userId}`).length, 1, "the refused user");
   clock.advance(31 * day);
   const later = asking(served, await signedIn(owner));
@@ -120,7 +126,7 @@ t.test("a full organisation records the refused invitation of a visitor without 
       }),
     }),
   );
-  t.match(await world.sql`select org_id, user_id, quota, refusals from quota_events`, [
+  matchObject(t, await world.sql`select org_id, user_id, quota, refusals from quota_events`, [
     { org_id: owner.orgId, user_id: null, quota: "max_members", refusals: 2 },
   ]);
 });
@@ -131,13 +137,14 @@ t.test("concurrent refusals are all counted; a failed record does not change the
   const ask = asking(await serveWhole(t, world), await signedIn(owner));
   await world.sql`update plans set max_targets = 0 where id = 'free'`;
   await Promise.all(Array.from({ length: 20 }, () => ask("POST", "/api/v1/targets", target("x"))));
-  t.match(await world.sql`select refusals from quota_events`, [{ refusals: 20 }]);
+  matchObject(t, await world.sql`select refusals from quota_events`, [{ refusals: 20 }]);
   await world.sql`drop table quota_events`;
-  t.match(await ask("POST", "/api/v1/targets", target("x")), {
+  matchObject(t, await ask("POST", "/api/v1/targets", target("x")), {
     status: 422,
     body: { error: { code: "QUOTA_EXCEEDED" } },
   });
-  t.match(
+  matchObject(
+    t,
     world.log.lines.filter(({ level }) => level === "warn"),
     [{ message: "a plan limit refusal could not be recorded" }],
   );

@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { Ctx } from "../../platform/context.ts";
 import type { Answer, Served } from "../../testing/app.ts";
 import { day, hour, minute, until } from "../../testing/clock.ts";
@@ -130,13 +131,13 @@ t.test("Google: an account is found by address and linked; later sign-ins use th
   const browser = openBrowser(served);
   const start = await browser.go("/sign-in/google?next=%2Fmonitors%3Fq%3Dx", { "sec-fetch-site": "same-origin" });
   t.equal(start.status, 302);
-  t.match(start.headers.getSetCookie(), [
+  matchObject(t, start.headers.getSetCookie(), [
     /^_sm_session_flow=[\w-]{43}; Path=\/sign-in; HttpOnly; SameSite=Lax; Max-Age=600; Secure$/,
   ]);
   t.match(start.headers.get("cache-control"), "no-store");
   const to = new URL(start.headers.get("location")!);
   t.equal(to.origin, google.issuer);
-  t.match(Object.fromEntries(to.searchParams), {
+  matchObject(t, Object.fromEntries(to.searchParams), {
     client_id: "our-google-id",
     redirect_uri: "https://status.example.org/sign-in/google/callback",
     response_type: "code",
@@ -153,11 +154,11 @@ t.test("Google: an account is found by address and linked; later sign-ins use th
   t.equal(answer.status, 302);
   t.equal(answer.headers.get("location"), "/monitors?q=x");
   t.equal(browser.cookies["_sm_session_flow"], undefined, "the browser forgets the flow");
-  t.match(await browser.me(), { user: { id: owner.userId, email }, org: { id: owner.orgId }, role: "owner" });
-  t.match(await world.sql`select user_id, provider, subject, email from user_identities`, [
+  matchObject(t, await browser.me(), { user: { id: owner.userId, email }, org: { id: owner.orgId }, role: "owner" });
+  matchObject(t, await world.sql`select user_id, provider, subject, email from user_identities`, [
     { user_id: owner.userId, provider: "google", subject: "g-7", email },
   ]);
-  t.match(await world.sql`select action, after, user_id from audit_log`, [
+  matchObject(t, await world.sql`select action, after, user_id from audit_log`, [
     { action: "GET /sign-in/google/callback", after: { linked: "google", email }, user_id: owner.userId },
   ]);
 
@@ -166,11 +167,11 @@ t.test("Google: an account is found by address and linked; later sign-ins use th
   google.claims = { sub: "g-7", email: `${other.userId}@example.org`, email_verified: true };
   const again = openBrowser(served);
   await again.signIn("google");
-  t.match(await again.me(), { user: { id: owner.userId } });
+  matchObject(t, await again.me(), { user: { id: owner.userId } });
   google.claims = { sub: "g-7", email: "new@example.org", email_verified: false };
   await again.signIn("google");
-  t.match(await again.me(), { user: { id: owner.userId } }, "whom the provider is linked to needs no address");
-  t.match(await attempts(world), [
+  matchObject(t, await again.me(), { user: { id: owner.userId } }, "whom the provider is linked to needs no address");
+  matchObject(t, await attempts(world), [
     { method: "google", email, user_id: owner.userId, outcome: "ok", ip: "127.0.0.1", user_agent: "node" },
     { email: `${other.userId}@example.org`, user_id: owner.userId, outcome: "ok" },
     { email: "new@example.org", user_id: owner.userId, outcome: "ok" },
@@ -198,16 +199,16 @@ t.test("GitHub: the primary verified address, else another verified one with an 
   const start = await browser.go("/sign-in/github");
   const to = new URL(start.headers.get("location")!);
   t.equal(to.origin + to.pathname, `${github.issuer}/login/oauth/authorize`);
-  t.match(Object.fromEntries(to.searchParams), {
+  matchObject(t, Object.fromEntries(to.searchParams), {
     client_id: "our-github-id",
     redirect_uri: "https://status.example.org/sign-in/github/callback",
     scope: "user:email",
     code_challenge_method: "S256",
     state: /^[\w-]{43}$/,
   });
-  t.match(await browser.signIn("github"), { status: 302 });
-  t.match(await browser.me(), { user: { id: owner.userId } });
-  t.match(await world.sql`select provider, subject, email from user_identities`, [
+  matchObject(t, await browser.signIn("github"), { status: 302 });
+  matchObject(t, await browser.me(), { user: { id: owner.userId } });
+  matchObject(t, await world.sql`select provider, subject, email from user_identities`, [
     { provider: "github", subject: "77", email },
   ]);
 
@@ -219,14 +220,14 @@ t.test("GitHub: the primary verified address, else another verified one with an 
     { email: `${other.userId}@example.org`, primary: true, verified: true },
   ];
   github.iss = null;
-  t.match(await browser.signIn("github"), { status: 302 }, "GitHub may leave out iss (RFC 9207)");
-  t.match(await browser.me(), { user: { id: other.userId } });
+  matchObject(t, await browser.signIn("github"), { status: 302 }, "GitHub may leave out iss (RFC 9207)");
+  matchObject(t, await browser.me(), { user: { id: other.userId } });
   github.iss = "https://evil.example/login/oauth";
   t.strictSame(said(await openBrowser(served).signIn("github")), [502, "untrusted"], "but another iss is refused");
   github.iss = `${github.issuer}/login/oauth`;
   github.emails = [];
-  t.match(await browser.signIn("github"), { status: 302 });
-  t.match(await browser.me(), { user: { id: other.userId } }, "whom GitHub is linked to needs no address");
+  matchObject(t, await browser.signIn("github"), { status: 302 });
+  matchObject(t, await browser.me(), { user: { id: other.userId } }, "whom GitHub is linked to needs no address");
 });
 
 t.test("API origin of each GitHub edition", async (t) => {
@@ -257,8 +258,8 @@ t.test(
     t.strictSame(said(await victim.go(planted)), [400, "state"], "a browser that began another");
     t.equal(victim.cookies["__Host-_sm_session"], undefined);
     t.strictSame(said(await mallory.go(own)), [400, "state"], "and the other way round");
-    t.match(await victim.go(own), { status: 302 }, "neither used anything up");
-    t.match(await victim.me(), { user: { email } });
+    matchObject(t, await victim.go(own), { status: 302 }, "neither used anything up");
+    matchObject(t, await victim.me(), { user: { email } });
     const before = google.asked.length;
     t.strictSame(said(await victim.go(own)), [400, "state"], "a callback that is sent again");
     t.strictSame(said(await openBrowser(served, { ...victim.cookies, ...mallory.cookies }).go(own)), [400, "state"]);
@@ -273,13 +274,13 @@ t.test(
       [400, "state"],
       "a state of another provider",
     );
-    t.match(await mallory.go(`${wrong}&state=again`), { status: 502 }, "two states");
+    matchObject(t, await mallory.go(`${wrong}&state=again`), { status: 502 }, "two states");
 
     const late = await mallory.leave("github");
     world.clock.advance(10 * minute);
     t.strictSame(said(await mallory.go(late)), [400, "state"]);
     await sweep(world.system);
-    t.match(await left(world), { flows: 0 });
+    matchObject(t, await left(world), { flows: 0 });
 
     const race = await mallory.leave("google");
     const cookies = { ...mallory.cookies };
@@ -294,9 +295,9 @@ t.test("a new sign-in ends the browser's previous session", async (t) => {
   google.claims = { sub: "g", email, email_verified: true };
   const before = await signedIn(owner);
   const browser = openBrowser(served, { "__Host-_sm_session": before["cookie"]!.split("=")[1]! });
-  t.match(await browser.signIn("google"), { status: 302 });
-  t.match(await served("GET", "/api/v1/me", undefined, before), { status: 401 });
-  t.match(await browser.me(), { user: { email } });
+  matchObject(t, await browser.signIn("google"), { status: 302 });
+  matchObject(t, await served("GET", "/api/v1/me", undefined, before), { status: 401 });
+  matchObject(t, await browser.me(), { user: { email } });
 });
 
 t.test("an id_token for another audience, time, issuer or flow does not sign in", async (t) => {
@@ -314,13 +315,13 @@ t.test("an id_token for another audience, time, issuer or flow does not sign in"
     google.claims = { ...good, ...claims };
     t.strictSame(said(await openBrowser(served).signIn("google")), [502, "untrusted"], name);
   }
-  t.match(await left(world), nothing);
+  matchObject(t, await left(world), nothing);
   t.strictSame(
     (await attempts(world)).map(({ outcome }) => outcome),
     Object.keys(cases).map(() => "answer_invalid"),
   );
   google.claims = { ...good, exp: now - 10, iat: now - 300 };
-  t.match(await openBrowser(served).signIn("google"), { status: 302 }, "clocks may differ by 30 s");
+  matchObject(t, await openBrowser(served).signIn("google"), { status: 302 }, "clocks may differ by 30 s");
 });
 
 t.test("there is no sign-up: an unknown or unverified address gets a refusal that says so", async (t) => {
@@ -339,8 +340,8 @@ t.test("there is no sign-up: an unknown or unverified address gets a refusal tha
   t.strictSame(said(await openBrowser(served).signIn("google")), [403, "unverified"], "no address at all");
   github.emails = [{ email, primary: true, verified: false }];
   t.strictSame(said(await openBrowser(served).signIn("github")), [403, "unverified"]);
-  t.match(await left(world), nothing);
-  t.match(await attempts(world), [
+  matchObject(t, await left(world), nothing);
+  matchObject(t, await attempts(world), [
     { method: "google", email: "a&amp@example.org", user_id: null, outcome: "no_account" },
     { email, outcome: "email_unverified" },
     { email, outcome: "email_unverified" },
@@ -354,7 +355,7 @@ t.test("an invited person signs in with a verified address, a removed member doe
   const { world, served, google, github, owner } = await scene(t, { SM_EMAIL__SMTP_URL: mailbox.url });
   const ask = asking(served, await signedIn(owner));
   const invitations = `/api/v1/orgs/${owner.orgId}/invitations`;
-  t.match(await ask("POST", invitations, { email: "Nina@example.org", role: "owner" }), { status: 201 });
+  matchObject(t, await ask("POST", invitations, { email: "Nina@example.org", role: "owner" }), { status: 201 });
   google.claims = { sub: "nina", email: "nina@example.org", email_verified: false };
   t.strictSame(said(await openBrowser(served).signIn("google")), [403, "unverified"]);
   google.claims = { sub: "nina", email: "nina@example.org", email_verified: true };
@@ -362,29 +363,31 @@ t.test("an invited person signs in with a verified address, a removed member doe
   const answer = await nina.signIn("google", "/invitations/abc");
   t.equal(answer.headers.get("location"), "/", "the page of the invitation has nothing more to offer");
   const { user } = await nina.me();
-  t.match(await nina.me(), { user: { email: "nina@example.org" }, org: { id: owner.orgId }, role: "owner" });
-  t.match(await ask("GET", invitations), { body: { total: 0 } });
-  t.match(await world.sql`select action, user_email, after from audit_log where user_email = 'nina@example.org'`, [
-    { action: "GET /sign-in/google/callback", after: { email: "nina@example.org", role: "owner" } },
-  ]);
+  matchObject(t, await nina.me(), { user: { email: "nina@example.org" }, org: { id: owner.orgId }, role: "owner" });
+  matchObject(t, await ask("GET", invitations), { body: { total: 0 } });
+  matchObject(
+    t,
+    await world.sql`select action, user_email, after from audit_log where user_email = 'nina@example.org'`,
+    [{ action: "GET /sign-in/google/callback", after: { email: "nina@example.org", role: "owner" } }],
+  );
 
-  t.match(await ask("DELETE", `/api/v1/orgs/${owner.orgId}/members/${user.id}`), { status: 204 });
+  matchObject(t, await ask("DELETE", `/api/v1/orgs/${owner.orgId}/members/${user.id}`), { status: 204 });
   t.strictSame(said(await nina.signIn("google")), [403, "nobody"], "the link alone is no way in");
 
   // Invited again with another address: by another provider, and by the one that was linked before.
-  t.match(await ask("POST", invitations, { email: "n@work.example" }), { status: 201 });
+  matchObject(t, await ask("POST", invitations, { email: "n@work.example" }), { status: 201 });
   google.claims = { sub: "nina", email: "n@work.example", email_verified: true };
-  t.match(await nina.signIn("google"), { status: 302 });
-  t.match(await nina.me(), { user: { email: "n@work.example" }, role: "member" });
+  matchObject(t, await nina.signIn("google"), { status: 302 });
+  matchObject(t, await nina.me(), { user: { email: "n@work.example" }, role: "member" });
   github.user = { id: 5 };
   github.emails = [
     { email: "p@example.com", primary: true, verified: true },
     { email: "n@work.example", primary: false, verified: true },
   ];
-  t.match(await nina.signIn("github"), { status: 302 });
-  t.match(await nina.me(), { user: { email: "n@work.example" } });
+  matchObject(t, await nina.signIn("github"), { status: 302 });
+  matchObject(t, await nina.me(), { user: { email: "n@work.example" } });
 
-  t.match(await ask("POST", invitations, { email: "late@example.org" }), { status: 201 });
+  matchObject(t, await ask("POST", invitations, { email: "late@example.org" }), { status: 201 });
   world.clock.advance(7 * day);
   google.claims = { sub: "late", email: "late@example.org", email_verified: true };
   t.strictSame(said(await openBrowser(served).signIn("google")), [403, "nobody"], "a week is over");
@@ -395,13 +398,15 @@ t.test("a full organisation refuses the sign-in and keeps the invitation", async
   const { world, served, google, owner } = await scene(t, { SM_EMAIL__SMTP_URL: mailbox.url });
   await world.sql`update orgs set plan_id = 'free' where id = ${owner.orgId}`;
   const ask = asking(served, await signedIn(owner));
-  t.match(await ask("POST", `/api/v1/orgs/${owner.orgId}/invitations`, { email: "nina@example.org" }), { status: 201 });
+  matchObject(t, await ask("POST", `/api/v1/orgs/${owner.orgId}/invitations`, { email: "nina@example.org" }), {
+    status: 201,
+  });
   await Promise.all([newMember(owner), newMember(owner)]);
   google.claims = { sub: "nina", email: "nina@example.org", email_verified: true };
   t.strictSame(said(await openBrowser(served).signIn("google")), [403, "full"]);
-  t.match(await ask("GET", `/api/v1/orgs/${owner.orgId}/invitations`), { body: { total: 1 } });
+  matchObject(t, await ask("GET", `/api/v1/orgs/${owner.orgId}/invitations`), { body: { total: 1 } });
   t.equal((await world.sql`select 1 from users where email = 'nina@example.org'`).length, 0);
-  t.match((await attempts(world)).at(-1), { email: "nina@example.org", outcome: "member_limit" });
+  matchObject(t, (await attempts(world)).at(-1), { email: "nina@example.org", outcome: "member_limit" });
 });
 
 t.test(
@@ -411,14 +416,14 @@ t.test(
     google.claims = { sub: "g", email, email_verified: true };
     github.emails = [{ email, primary: true, verified: true }];
     await google.stop();
-    t.match(await served("GET", "/sign-in"), { status: 200 });
+    matchObject(t, await served("GET", "/sign-in"), { status: 200 });
     const down = await openBrowser(served).go("/sign-in/google");
     t.strictSame(said(down), [503, "away"]);
     t.match(down.text, "Continue with GitHub", "the other ways are there");
     t.notMatch(down.text, /fetch failed|ECONN|at \//);
-    t.match(await left(world), nothing, "and nothing is left behind");
+    matchObject(t, await left(world), nothing, "and nothing is left behind");
     await google.start();
-    t.match(await openBrowser(served).signIn("google"), { status: 302 }, "it is back");
+    matchObject(t, await openBrowser(served).signIn("google"), { status: 302 }, "it is back");
     await world.sql`delete from sessions`;
     await world.sql`delete from user_identities`;
 
@@ -512,11 +517,12 @@ t.test(
         const answered = await openBrowser(served).signIn(provider);
         t.strictSame(said(answered), [status, words], refusal);
         t.notMatch(answered.text, "boom", "what a provider writes into an address is not shown");
-        t.match((await attempts(world)).at(-1), { method: provider, email: null, outcome });
+        matchObject(t, (await attempts(world)).at(-1), { method: provider, email: null, outcome });
         mock.refusal = null;
       }
-    t.match(await left(world), nothing);
-    t.match(
+    matchObject(t, await left(world), nothing);
+    matchObject(
+      t,
       world.log.lines.find(({ fields }) => JSON.stringify(fields).includes("invalid_client")),
       { level: "warn", fields: { provider: "google", reason: "provider_refused" } },
       "the log has the reason",
@@ -525,7 +531,8 @@ t.test(
 
     world.clock.advance(2 * hour);
     await google.stop();
-    t.match(
+    matchObject(
+      t,
       await openBrowser(served).go("/sign-in/google"),
       { status: 302 },
       "a stale discovery document serves while Google is away",
@@ -536,13 +543,13 @@ t.test(
 t.test("a disabled provider is 404", async (t) => {
   const { served, github, email } = await scene(t, { SM_AUTH__ENABLED_METHODS: "github" });
   for (const path of ["/sign-in/google", "/sign-in/google/callback?code=1&state=2", "/sign-in/gitlab/callback"])
-    t.match(await served("GET", path), { status: 404 }, path);
-  t.match(await served("POST", "/api/v1/auth/magic-link", { email }), { status: 404 });
+    matchObject(t, await served("GET", path), { status: 404 }, path);
+  matchObject(t, await served("POST", "/api/v1/auth/magic-link", { email }), { status: 404 });
   const { text } = await served("GET", "/sign-in?next=/monitors");
   t.match(text, 'href="/sign-in/github?next=%2Fmonitors"');
   t.notMatch(text, /Google|Email address/);
   github.emails = [{ email, primary: true, verified: true }];
-  t.match(await openBrowser(served).signIn("github"), { status: 302 });
+  matchObject(t, await openBrowser(served).signIn("github"), { status: 302 });
   const open = await openWorld(t, {
     env: {
       SM_AUTH__REQUIRED: "false",
@@ -551,7 +558,7 @@ t.test("a disabled provider is 404", async (t) => {
       SM_AUTH__GITHUB__CLIENT_SECRET: "x",
     },
   });
-  t.match(await (await serveWhole(t, open))("GET", "/sign-in/github"), { status: 404 }, "where nobody signs in");
+  matchObject(t, await (await serveWhole(t, open))("GET", "/sign-in/github"), { status: 404 }, "where nobody signs in");
 });
 
 t.test("the sign-in returns to a local path only; another site cannot start one", async (t) => {
@@ -578,14 +585,15 @@ t.test("the sign-in returns to a local path only; another site cannot start one"
   );
   for (const site of ["cross-site", "same-site"]) {
     const answer = await served("GET", "/sign-in/google?next=/monitors", undefined, { "sec-fetch-site": site });
-    t.match(
+    matchObject(
+      t,
       [answer.status, answer.headers.get("location"), answer.headers.getSetCookie()],
       [302, "/sign-in?next=%2Fmonitors", []],
       site,
     );
   }
-  t.match(await served("HEAD", "/sign-in/google"), { status: 302 });
-  t.match(await left(world), { flows: 0 });
+  matchObject(t, await served("HEAD", "/sign-in/google"), { status: 302 });
+  matchObject(t, await left(world), { flows: 0 });
 });
 
 t.test("identities are listed and unlinked, except the last sign-in method", async (t) => {
@@ -600,27 +608,27 @@ t.test("identities are listed and unlinked, except the last sign-in method", asy
     "sec-fetch-site": "same-origin",
   });
   const { body } = await ask("GET", "/api/v1/identities");
-  t.match(body, {
+  matchObject(t, body, {
     total: 2,
     items: [
       { provider: "google", email },
       { provider: "github", email },
     ],
   });
-  t.match(await ask("GET", "/settings"), { text: /Linked accounts[^]*Google[^]*GitHub/ });
+  matchObject(t, await ask("GET", "/settings"), { text: /Linked accounts[^]*Google[^]*GitHub/ });
   const stranger = asking(served, await signedIn(await newOrg(world.system)));
   const [first, second] = body.items.map(({ id }: { id: string }) => `/api/v1/identities/${id}`);
-  t.match(await stranger("DELETE", first), { status: 404 });
+  matchObject(t, await stranger("DELETE", first), { status: 404 });
   const both = await Promise.all([ask("DELETE", first), ask("DELETE", second)]);
   t.strictSame(both.map(({ status }) => status).sort(), [204, 409], "of two at once one stays");
-  t.match(both.find(({ status }) => status === 409)?.body.error, { code: "LAST_SIGN_IN_METHOD" });
-  t.match(await ask("GET", "/api/v1/identities"), { body: { total: 1 } });
-  t.match((await world.sql`select action, before from audit_log order by id desc limit 1`)[0], {
+  matchObject(t, both.find(({ status }) => status === 409)?.body.error, { code: "LAST_SIGN_IN_METHOD" });
+  matchObject(t, await ask("GET", "/api/v1/identities"), { body: { total: 1 } });
+  matchObject(t, (await world.sql`select action, before from audit_log order by id desc limit 1`)[0], {
     action: "DELETE /api/v1/identities/{id}",
     before: { email },
   });
   await world.sql`delete from users where id = ${owner.userId}`;
-  t.match(await left(world), { identities: 0 });
+  matchObject(t, await left(world), { identities: 0 });
 });
 
 t.test("an identity is of its issuer: at another one its subject is somebody else", async (t) => {
@@ -658,9 +666,10 @@ t.test("an identity is of its issuer: at another one its subject is somebody els
     attest(email, true);
     const browser = openBrowser(first);
     await browser.signIn(method);
-    t.match(await browser.me(), { user: { id: owner.userId } }, method);
+    matchObject(t, await browser.me(), { user: { id: owner.userId } }, method);
     attest(email, false);
-    t.match(
+    matchObject(
+      t,
       said(await openBrowser(second).signIn(method)),
       [403, /unverified|nobody/],
       `${method}: the owner's subject`,
@@ -668,12 +677,17 @@ t.test("an identity is of its issuer: at another one its subject is somebody els
     attest(otherEmail, true);
     const elsewhere = openBrowser(second);
     await elsewhere.signIn(method);
-    t.match(await elsewhere.me(), { user: { id: other.userId } }, `${method}: linked anew by the verified address`);
+    matchObject(
+      t,
+      await elsewhere.me(),
+      { user: { id: other.userId } },
+      `${method}: linked anew by the verified address`,
+    );
     attest("new@example.org", false);
     await browser.signIn(method);
-    t.match(await browser.me(), { user: { id: owner.userId } }, `${method}: back at the first one`);
+    matchObject(t, await browser.me(), { user: { id: owner.userId } }, `${method}: back at the first one`);
     await elsewhere.signIn(method);
-    t.match(await elsewhere.me(), { user: { id: other.userId } }, `${method}: and at the second one`);
+    matchObject(t, await elsewhere.me(), { user: { id: other.userId } }, `${method}: and at the second one`);
   }
   t.strictSame(
     [...(await world.sql`select provider, issuer, user_id from user_identities order by 3, 1`.values())],
@@ -695,13 +709,17 @@ t.test("an identity is of its issuer: at another one its subject is somebody els
     cookie: `__Host-_sm_session=${browser.cookies["__Host-_sm_session"]}`,
     "sec-fetch-site": "same-origin",
   });
-  t.match(await browser.me(), { user: { id: other.userId } }, "the link decides, not the address");
+  matchObject(t, await browser.me(), { user: { id: other.userId } }, "the link decides, not the address");
   const { items } = (await ask("GET", "/api/v1/identities")).body;
-  t.match(items, [{ issuer: otherGoogle.issuer }, { issuer: otherGoogle.issuer }, { issuer: otherGithub.issuer }]);
+  matchObject(t, items, [
+    { issuer: otherGoogle.issuer },
+    { issuer: otherGoogle.issuer },
+    { issuer: otherGithub.issuer },
+  ]);
   await world.sql`update user_identities set issuer = 'https://gone.example.org' where id = ${items[1].id}`;
-  t.match(await ask("GET", "/settings"), { text: /Linked accounts[^]*gone\.example\.org/ });
-  t.match(await ask("DELETE", `/api/v1/identities/${items[2].id}`), { status: 204 });
-  t.match(await ask("DELETE", `/api/v1/identities/${items[0].id}`), {
+  matchObject(t, await ask("GET", "/settings"), { text: /Linked accounts[^]*gone\.example\.org/ });
+  matchObject(t, await ask("DELETE", `/api/v1/identities/${items[2].id}`), { status: 204 });
+  matchObject(t, await ask("DELETE", `/api/v1/identities/${items[0].id}`), {
     status: 409,
     body: { error: { code: "LAST_SIGN_IN_METHOD" } },
   });
@@ -718,7 +736,7 @@ t.test("concurrent sign-ins link one account; attempts per visitor are limited",
   );
   const answers = await Promise.all(backs.map(({ browser, path }) => browser.go(path)));
   t.ok(answers.every(({ status }) => status === 302));
-  t.match(await left(world), { identities: 1, sessions: 5 });
+  matchObject(t, await left(world), { identities: 1, sessions: 5 });
   const spent = [
     () => served("POST", "/api/v1/auth/magic-link", { email: "a@example.org" }),
     () => served("POST", "/api/v1/sessions", { code: "a" }),
@@ -730,12 +748,12 @@ t.test("concurrent sign-ins link one account; attempts per visitor are limited",
   ];
   for (const ask of [...spent, ...spent.slice(2)]) t.not((await ask()).status, 429);
   for (const ask of spent)
-    t.match(await ask(), {
+    matchObject(t, await ask(), {
       status: 429,
       body: { error: { code: "RATE_LIMITED", details: { scope: "per_ip_sign_in" } } },
     });
-  t.match(await served("GET", "/sign-in"), { status: 200 });
-  t.match(await served("GET", "/api/v1/sessions"), { status: 401 }, "what reads is not counted");
+  matchObject(t, await served("GET", "/sign-in"), { status: 200 });
+  matchObject(t, await served("GET", "/api/v1/sessions"), { status: 401 }, "what reads is not counted");
   await until(
     async () => (await attempts(world)).some(({ method }) => method === "magic_link"),
     "the attempt by email",
@@ -786,36 +804,41 @@ t.test("a provider under its own name gives roles by groups at every sign-in", a
   t.strictSame(await rolesIn(world, owner), { [email]: "owner" });
 
   person(["guests", "staff"]);
-  t.match(await nina.signIn("oidc", "/monitors"), { status: 302 });
-  t.match(await nina.me(), { user: { email: "nina@example.org" }, org: { id: orgId }, role: "member" });
-  t.match(await world.sql`select after from audit_log where after ->> 'role' = 'member'`, [
+  matchObject(t, await nina.signIn("oidc", "/monitors"), { status: 302 });
+  matchObject(t, await nina.me(), { user: { email: "nina@example.org" }, org: { id: orgId }, role: "member" });
+  matchObject(t, await world.sql`select after from audit_log where after ->> 'role' = 'member'`, [
     { after: { email: "nina@example.org", role: "member" } },
   ]);
   person("guests", { email: "nina@new.example" });
-  t.match(await openBrowser(served).signIn("oidc"), { status: 302 });
-  t.match(await nina.me(), { user: { email: "nina@example.org" }, role: "viewer" }, "sessions follow the new role");
+  matchObject(t, await openBrowser(served).signIn("oidc"), { status: 302 });
+  matchObject(
+    t,
+    await nina.me(),
+    { user: { email: "nina@example.org" }, role: "viewer" },
+    "sessions follow the new role",
+  );
   person([]);
   t.strictSame(said(await openBrowser(served).signIn("oidc")), [403, "groups"], "the groups are gone");
-  t.match(await nina.go("/api/v1/me"), { status: 401 }, "and so are its sessions");
+  matchObject(t, await nina.go("/api/v1/me"), { status: 401 }, "and so are its sessions");
   t.strictSame(await rolesIn(world, owner), { [email]: "owner" });
   person(["/ops/admins"]);
-  t.match(await nina.signIn("oidc"), { status: 302 }, "they are back");
-  t.match(await nina.me(), { role: "owner" });
+  matchObject(t, await nina.signIn("oidc"), { status: 302 }, "they are back");
+  matchObject(t, await nina.me(), { role: "owner" });
 
   // The owner came by hand: no group means no change, another group a change, and the last owner stays one.
   const person2 = (groups: string[]) => {
     idp.person = { sub: "o", email, email_verified: true, realm_access: { roles: groups } };
   };
   person2([]);
-  t.match(await openBrowser(served).signIn("oidc"), { status: 302 });
+  matchObject(t, await openBrowser(served).signIn("oidc"), { status: 302 });
   person2(["guests"]);
-  t.match(await openBrowser(served).signIn("oidc"), { status: 302 });
+  matchObject(t, await openBrowser(served).signIn("oidc"), { status: 302 });
   t.strictSame(await rolesIn(world, owner), { [email]: "viewer", "nina@example.org": "owner" });
   person([]);
-  t.match(await openBrowser(served).signIn("oidc"), { status: 302 });
+  matchObject(t, await openBrowser(served).signIn("oidc"), { status: 302 });
   person(["guests"]);
-  t.match(await openBrowser(served).signIn("oidc"), { status: 302 });
-  t.match(await rolesIn(world, owner), { "nina@example.org": "owner" });
+  matchObject(t, await openBrowser(served).signIn("oidc"), { status: 302 });
+  matchObject(t, await rolesIn(world, owner), { "nina@example.org": "owner" });
 
   await world.sql`update orgs set plan_id = 'free' where id = ${orgId}`;
   await newMember(owner);
@@ -834,7 +857,7 @@ t.test("without a role map groups decide nothing; userinfo of somebody else is r
       .setHeader("content-type", "application/json")
       .end(JSON.stringify({ sub: subject, email, email_verified: true })),
     true);
-  t.match(await openBrowser(served).signIn("oidc"), { status: 302 });
+  matchObject(t, await openBrowser(served).signIn("oidc"), { status: 302 });
   t.strictSame(await rolesIn(world, owner), { [email]: "owner" });
   await world.sql`delete from user_identities`;
   subject = "another";
@@ -881,10 +904,10 @@ t.test("a flow that was tampered with, another issuer or secret, and new keys of
   const wrong = await scene(t, { ...oidcEnv(idp.issuer), SM_AUTH__OIDC__CLIENT_SECRET: "of-last-year" });
   t.strictSame(said(await openBrowser(wrong.served).signIn("oidc")), [502, "refused"], "another client secret");
   await world.sql`delete from sign_in_flows`;
-  t.match(await left(world), nothing);
+  matchObject(t, await left(world), nothing);
 
-  t.match(await openBrowser(served).signIn("oidc"), { status: 302 });
+  matchObject(t, await openBrowser(served).signIn("oidc"), { status: 302 });
   idp.rotateKeys();
   t.strictSame(said(await openBrowser(served).signIn("oidc")), [502, "untrusted"], "a signature by an unknown key");
-  t.match(await openBrowser(served).signIn("oidc"), { status: 302 }, "the next sign-in reads the new keys");
+  matchObject(t, await openBrowser(served).signIn("oidc"), { status: 302 }, "the next sign-in reads the new keys");
 });

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { createChannel, testChannel } from "../../alerting/channels/service.ts";
 import type { Ctx, System } from "../../platform/context.ts";
@@ -136,7 +137,7 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
   t.strictSame(await hookSecrets(newOnly), ["hook-0", "hook-1", "hook-2"]);
   const after = under(ctx, newOnly);
   for (const [n, id] of targets.entries())
-    t.match(await tokenOf(after, id), {
+    matchObject(t, await tokenOf(after, id), {
       bearer_token: `token-${n}`,
       headers: { "x-api-key": "k", accept: "text/html" },
     });
@@ -144,7 +145,7 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
   await testChannel(after, channel.id, {
     send: async (request) => (sent.push(request), { status: 200, text: "", retryAfterSecs: null }),
   });
-  t.match(sent, [{ url: "https://hooks.example.org/a", headers: { "x-token": "t" } }]);
+  matchObject(t, sent, [{ url: "https://hooks.example.org/a", headers: { "x-token": "t" } }]);
   t.strictSame(
     await sql`
       select id, version, changed_xid::text, updated_at, spec - 'bearer_token' - 'headers' as rest from targets
@@ -169,9 +170,9 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
 t.test("an interrupted rotation continues; a service with both keys opens everything meanwhile", async (t) => {
   const { ctx, targets } = await scene();
   const first = await resealTargets(under(system, both), null, 2);
-  t.match(first, { seen: 2, changed: 2, failed: [], last: targets[1] });
+  matchObject(t, first, { seen: 2, changed: 2, failed: [], last: targets[1] });
   const service = under(ctx, both);
-  for (const [n, id] of targets.entries()) t.match(await tokenOf(service, id), { bearer_token: `token-${n}` });
+  for (const [n, id] of targets.entries()) matchObject(t, await tokenOf(service, id), { bearer_token: `token-${n}` });
   const lines: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => lines.push(line), 2), 0);
   t.equal(lines[0], "targets: 3 of 6 sealed anew");
@@ -184,7 +185,7 @@ t.test(
     const secrets = ["hook-0", "hook-1", "hook-2"];
     const oldOnly = makeSealer(oldKey);
     t.strictSame(await hookSecrets(oldOnly), secrets, "before");
-    t.match(await resealSubscribers(under(system, both), null, 2), { seen: 2, changed: 2, failed: [] });
+    matchObject(t, await resealSubscribers(under(system, both), null, 2), { seen: 2, changed: 2, failed: [] });
     t.strictSame(await hookSecrets(both), secrets, "half way, with both keys");
     await t.rejects(hookSecrets(oldOnly), { name: "UnreadableSecret" }, "the old key alone opens no sealed text");
     t.equal((await unreadableSubscribers(under(system, oldOnly), null, 10)).unreadable, 2, "the doctor counts them");
@@ -215,7 +216,7 @@ t.test("concurrent edits are not lost", async (t) => {
   ]);
   await Promise.all([...edits, resealAll(under(system, both), silent, 1), resealAll(under(system, both), silent, 2)]);
   for (const [n, id] of targets.entries())
-    t.match(await tokenOf(under(ctx, newOnly), id), { bearer_token: `new-${n}`, headers: { "x-api-key": "k" } });
+    matchObject(t, await tokenOf(under(ctx, newOnly), id), { bearer_token: `new-${n}`, headers: { "x-api-key": "k" } });
   const names = await sql<{ name: string }[]>`select name from targets where name like 'renamed%'`;
   t.equal(names.length, 5);
 });
@@ -234,11 +235,11 @@ t.test("an unreadable secret stays, is named without its value, and fails the co
   );
   t.equal(lines[1], "targets: 5 of 7 sealed anew", "the others are done");
   t.match(lines.at(-1), /^1 could not be opened/);
-  t.match(await tokenOf(under(ctx, makeSealer(newKey, strangeKey)), lost), { bearer_token: "lost" });
+  matchObject(t, await tokenOf(under(ctx, makeSealer(newKey, strangeKey)), lost), { bearer_token: "lost" });
 });
 
 t.test("an on-demand run that an agent has taken is skipped", async (t) => {
   const { run } = await scene();
   await sql`update on_demand_runs set claimed_at = now() where id = ${run}`;
-  t.match(await resealWaitingRuns(under(system, both), null, 10), { seen: 0, changed: 0, last: null });
+  matchObject(t, await resealWaitingRuns(under(system, both), null, 10), { seen: 0, changed: 0, last: null });
 });

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { makeSealer } from "./seal.ts";
 import { hashToken, newToken, sameSecret } from "./token.ts";
 
@@ -64,7 +65,7 @@ t.test("without a key secrets are stored in plain text, which a later key still 
 
 t.test("tokens are 256 random bits, stored as a hash", async (t) => {
   const tokens = ["sm_live_", "sm_agent_", ""].map((prefix) => newToken(prefix as "sm_live_"));
-  t.match(tokens, [/^sm_live_[\w-]{43}$/, /^sm_agent_[\w-]{43}$/, /^[\w-]{43}$/]);
+  matchObject(t, tokens, [/^sm_live_[\w-]{43}$/, /^sm_agent_[\w-]{43}$/, /^[\w-]{43}$/]);
   t.equal(new Set(Array.from({ length: 100 }, () => newToken(""))).size, 100);
   // printf abc | sha256sum
   t.equal(hashToken("abc").toString("hex"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");

@@ -5,6 +5,7 @@ import net from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Sql } from "postgres";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { silentLog } from "../process/log.ts";
 import { until } from "../../testing/clock.ts";
 import { parseUrl } from "./address.ts";
@@ -101,7 +102,7 @@ t.test("the error of an unusable database is one line, without the password", as
       () => null,
       (reason: unknown) => reason,
     );
-    t.match(error, { name: "StartupError", message });
+    matchObject(t, error, { name: "StartupError", message });
     t.notMatch((error as Error).message, /s3cret|\n/);
   }
 });
@@ -187,7 +188,7 @@ t.test("a migration that loses its connection may be tried again", async (t) => 
   const { sql } = await emptyDatabase(t);
   const folder = migrationFolder({ "0001_one.sql": "select pg_terminate_backend(pg_backend_pid());" });
   const error = await migrate(sql, folder).catch(asStartupError);
-  t.match(error, { name: "StartupError", exitCode: 75 });
+  matchObject(t, error, { name: "StartupError", exitCode: 75 });
 });
 
 t.test("the hub passes notifications on, and wakes everybody after a lost connection", async (t) => {

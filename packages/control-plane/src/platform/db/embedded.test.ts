@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { silentLog } from "../process/log.ts";
 import { type DatabaseAddress, openPool } from "./connect.ts";
 import { openDatabase } from "./open-database.ts";
@@ -269,7 +270,7 @@ t.test("a server that is killed is started again, and the pool reconnects", asyn
     );
     await sleep(50);
   }
-  t.match(answer, { n: 0 });
+  matchObject(t, answer, { n: 0 });
   t.not(pidOf(dataDir), pid);
   await sql.end();
 
@@ -330,7 +331,7 @@ t.test("an impossible setup fails with one line", async (t) => {
       () => null,
       (reason: unknown) => reason,
     );
-    t.match(error, { name: "StartupError", message });
+    matchObject(t, error, { name: "StartupError", message });
     t.notMatch((error as Error).message, "\n");
   };
   await refused(join(file, "data"), /^The data folder .* cannot be written \(ENOTDIR\)/);

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { StartupError } from "../../config/startup-error.ts";
 import { asStartupError, failureAnswer, failureOf } from "./failures.ts";
 
@@ -65,14 +66,14 @@ t.test("what an error of the database means", async (t) => {
 t.test("every failure has a reply with Retry-After", async (t) => {
   for (const failure of ["away", "readonly", "full", "busy", "conflict"] as const) {
     const error = failureAnswer(failure, said("57P01"));
-    t.match(error, { code: "DEPENDENCY_DOWN", status: 503 }, failure);
+    matchObject(t, error, { code: "DEPENDENCY_DOWN", status: 503 }, failure);
     t.ok((error.retryAfterSecs ?? 0) >= 1);
   }
 });
 
 t.test("a failure of the database during a start is temporary, and no other error is", (t) => {
   const lost = Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET", syscall: "read" });
-  t.match(asStartupError(lost), {
+  matchObject(t, asStartupError(lost), {
     name: "StartupError",
     exitCode: 75,
     message: /does not answer.*\(read ECONNRESET\)$/,

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import Type, { type TSchema } from "typebox";
 import type { Field } from "./fields.ts";
 import { fieldsOf, formOf } from "./schema-fields.ts";
@@ -16,8 +17,9 @@ t.test("a field without form is shown by its name, description, bounds and defau
   });
   const [section, ...others] = formOf(Ping, options);
   t.same(others, []);
-  t.match(section, { title: null, when: null, shown: true });
-  t.match(
+  matchObject(t, section, { title: null, when: null, shown: true });
+  matchObject(
+    t,
     section!.rows.map((row) => row[0]),
     [
       {
@@ -77,7 +79,8 @@ t.test("sections, rows, conditions and stored values", async (t) => {
   });
   const values = { provider: "b", region: "eu", token: "", headers: { A: "1", B: "***" }, to: "x" };
   const blank = formOf(Sms, { base: "/config", scope: "s" });
-  t.match(
+  matchObject(
+    t,
     blank.map(({ title, when, shown, rows }) => [title, when, shown, rows.map((row) => row.map(({ name }) => name))]),
     [
       [null, null, true, [["/config/provider"]]],
@@ -87,9 +90,11 @@ t.test("sections, rows, conditions and stored values", async (t) => {
     ],
   );
   const stored = formOf(Sms, { base: "/config", scope: "s", values });
-  t.match(stored[1], { shown: true, rows: [[{ value: "eu", as: "optional" }]] });
-  t.match(stored[3], { rows: [[{ type: "password" }], [{ as: "headers", value: "A: 1\nB: ***", hint: "kept" }]] });
-  t.match(blank[0]!.rows, [
+  matchObject(t, stored[1], { shown: true, rows: [[{ value: "eu", as: "optional" }]] });
+  matchObject(t, stored[3], {
+    rows: [[{ type: "password" }], [{ as: "headers", value: "A: 1\nB: ***", hint: "kept" }]],
+  });
+  matchObject(t, blank[0]!.rows, [
     [
       {
         type: "select",
@@ -109,6 +114,6 @@ t.test("a value without a control is refused when the form is made", async (t) =
   const Own = Type.Object({
     names: Type.Array(Type.String(), { form: { view: { name: "targets/fields/credentials" } } }),
   });
-  t.match(formOf(Own, options)[0]!.rows, [[{ view: "targets/fields/credentials", name: "/check/names" }]]);
+  matchObject(t, formOf(Own, options)[0]!.rows, [[{ view: "targets/fields/credentials", name: "/check/names" }]]);
   t.throws(() => fieldsOf(Own, ["names"], options), /has a view of its own/);
 });

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
@@ -92,7 +93,7 @@ t.test("a refusal reaches all waiting duplicates and is not stored", async (t) =
   work = async () => {
     throw new AppError("QUOTA_EXCEEDED", "There is no room.");
   };
-  t.match(await send("e"), { status: 422, body: { error: { code: "QUOTA_EXCEEDED" } } });
+  matchObject(t, await send("e"), { status: 422, body: { error: { code: "QUOTA_EXCEEDED" } } });
   work = async () => created("/here", {});
   t.equal((await send("e")).status, 201);
   t.equal(calls, 2);
@@ -111,7 +112,7 @@ t.test("replies are stored for 24 hours", async (t) => {
 t.test("an unauthorised caller gets no stored reply", async (t) => {
   await send("g");
   caller = ctxOf(org, "targets:read");
-  t.match(await send("g"), { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } });
+  matchObject(t, await send("g"), { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } });
 });
 
 t.test("the memory is bounded: the oldest replies are evicted", async (t) => {

@@ -1,5 +1,6 @@
 import Koa from "koa";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import Type, { type TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { listen } from "../../testing/app.ts";
@@ -123,14 +124,16 @@ t.test("an error has its code, pointer and message", async (t) => {
     [{ name: "a", max_width: 2 ** 53 + 2 }, "INVALID_INTERVAL", "/max_width", /^max_width must be/],
   ];
   for (const [value, ...expected] of cases)
-    t.match(
+    matchObject(
+      t,
       problem(() => validate(Drawing, value)),
       expected,
       JSON.stringify(value),
     );
-  t.match(
+  matchObject(
+    t,
     problem(() => validate(Drawing, { name: "a", tags: [1] }, "/3/drawing")),
-    ["INVALID_TAG", "/3/drawing/tags/0"],
+    ["INVALID_TAG", "/3/drawing/tags/0", /string/],
     "pointers can have a base",
   );
 });
@@ -142,7 +145,8 @@ t.test("an error lists all faults of a body, up to a bound", async (t) => {
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       const listed = (error.details?.["errors"] as Fault[] | undefined) ?? [];
-      if (listed.length > 0) t.match(listed[0], { field: error.field, code: error.code, message: error.message });
+      if (listed.length > 0)
+        matchObject(t, listed[0], { field: error.field, code: error.code, message: error.message });
       return listed.map(({ field, code }) => `${field} ${code}`);
     }
     return ["accepted"];
@@ -253,7 +257,7 @@ t.test("a query is parsed by its schema", async (t) => {
     ["__proto__=1", "UNKNOWN_FIELD", "/query/__proto__", /__proto__/],
     ["constructor=1", "UNKNOWN_FIELD", "/query/constructor", /constructor/],
   ];
-  for (const [text, ...expected] of cases) t.match(read(text), expected, text);
+  for (const [text, ...expected] of cases) matchObject(t, read(text), expected, text);
 });
 
 t.test("a body that cannot be stored is refused", async (t) => {
@@ -281,12 +285,12 @@ t.test("a body that cannot be stored is refused", async (t) => {
     ['{"a":"ä🔑"}', "accepted", { a: "ä🔑" }],
     ["[9007199254740991, -9007199254740991, 1e15, 0.1]", "accepted", [9007199254740991, -9007199254740991, 1e15, 0.1]],
     ['"\\ud83d\\udd11"', "accepted", "🔑"],
-    [nested(32), "accepted"],
-    [nested(33), "INVALID_BODY"],
-    ["", "INVALID_JSON"],
-    ["{", "INVALID_JSON"],
-    ["{'a':1}", "INVALID_JSON"],
-    [Buffer.from([0x22, 0xff, 0x22]), "INVALID_BODY"],
+    [nested(32), "accepted", JSON.parse(nested(32))],
+    [nested(33), "INVALID_BODY", "/0".repeat(32)],
+    ["", "INVALID_JSON", null],
+    ["{", "INVALID_JSON", null],
+    ["{'a':1}", "INVALID_JSON", null],
+    [Buffer.from([0x22, 0xff, 0x22]), "INVALID_BODY", null],
     ['{"a":["\\u0000"]}', "INVALID_BODY", "/a/0"],
     ['{"\\u0000":1}', "INVALID_BODY", ""],
     ['{"a":"\\ud800"}', "INVALID_BODY", "/a"],
@@ -295,9 +299,9 @@ t.test("a body that cannot be stored is refused", async (t) => {
     ['{"a":-1e400}', "INVALID_BODY", "/a"],
     ['{"a/b":{"__proto__":1}}', "INVALID_BODY", "/a~1b/__proto__"],
   ];
-  for (const [text, ...expected] of cases) t.match(await body(text), expected, text.toString().slice(0, 40));
-  t.match(await body("{}", "text/plain"), ["UNSUPPORTED_MEDIA_TYPE"]);
-  t.match(await body(`"${"x".repeat(100)}"`, "application/json", "/small"), ["PAYLOAD_TOO_LARGE"]);
+  for (const [text, ...expected] of cases) t.strictSame(await body(text), expected, text.toString().slice(0, 40));
+  t.strictSame(await body("{}", "text/plain"), ["UNSUPPORTED_MEDIA_TYPE", null]);
+  t.strictSame(await body(`"${"x".repeat(100)}"`, "application/json", "/small"), ["PAYLOAD_TOO_LARGE", null]);
 });
 
 t.test("texts for people are normalised, and refused without a visible character", async (t) => {
@@ -364,16 +368,18 @@ t.test("texts for people are normalised, and refused without a visible character
     [{ parts: [{ name: "" }] }, "INVALID_BODY", "/parts/0/name", "parts.0.name has no visible character."],
   ];
   for (const [value, ...expected] of refused)
-    t.match(
+    matchObject(
+      t,
       problem(() => validate(Thing, value)),
       expected,
       // Escaped: a raw line separator would break the test report.
       encodeURI(JSON.stringify(value)),
     );
   // Half a million code points in one grapheme: only the count of code points bounds them.
-  t.match(
+  matchObject(
+    t,
     problem(() => validate(Thing, { name: `a${"\u0323".repeat(500_000)}\u0007` })),
-    ["INVALID_BODY", "/name"],
+    ["INVALID_BODY", "/name", /at most/],
   );
 });
 
@@ -444,7 +450,7 @@ t.test("a body parsed in pieces yields the same as in one step", async (t) => {
   const faulty = await readPieces(Buffer.from('[{"name":7},{"name":"a"},{"name":"b","on":1}]'), List, null).catch(
     (error: AppError) => error.details,
   );
-  t.match(faulty, { errors: [{ field: "/0/name" }, { field: "/2/on" }] }, "the faults of all items");
+  matchObject(t, faulty, { errors: [{ field: "/0/name" }, { field: "/2/on" }] }, "the faults of all items");
   const large = `"${"x".repeat(maxPiece)}"`;
   for (const [text, field] of [
     [`[1,${large}]`, "/1"],
