@@ -1,6 +1,7 @@
 import { createHmac } from "node:crypto";
 import { createSecureContext } from "node:tls";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { deliveryScene } from "../../testing/deliveries.ts";
 import { until } from "../../testing/clock.ts";
@@ -68,31 +69,31 @@ t.test("a scanner that opens the link with GET, HEAD and OPTIONS acknowledges no
   const [row] = await sql<{ name: string }[]>`select name from channels where id = ${channel}`;
   t.strictSame(await acknowledged(incidentId), { type: "channel", id: channel, name: row!.name });
   const { items } = await listEvents(owner, incidentId, { limit: 10, offset: 0 });
-  t.match(items, [
+  matchObject(t, items, [
     { kind: "acknowledged", actor: { type: "channel", id: channel }, detail: { channel_type: "webhook" } },
   ]);
   const [entry] = await sql`select * from audit_log where resource_id = ${incidentId}`;
-  t.match(entry, { actor_type: "channel", actor_id: channel, user_id: null, action: "POST /a/{token}" });
+  matchObject(t, entry, { actor_type: "channel", actor_id: channel, user_id: null, action: "POST /a/{token}" });
   t.match((await ask("GET", path, undefined, html)).text, /Acknowledged\./);
 
   t.equal((await ask("POST", path)).status, 204, "again changes nothing");
   t.equal((await sql`select from incident_events where incident_id = ${incidentId}`).length, 1);
   await unacknowledgeIncident(owner, incidentId);
   t.equal((await ask("POST", path)).status, 204);
-  t.match(await acknowledged(incidentId), { type: "channel" }, "the link holds until the end");
+  matchObject(t, await acknowledged(incidentId), { type: "channel" }, "the link holds until the end");
 });
 
 t.test("a link ends with its incident, its channel and its organisation, and a forged one is unknown", async (t) => {
   const over = await notified();
   await close(over.incidentId);
-  t.match(await ask("POST", over.path), { status: 410, body: { error: { code: "ACKNOWLEDGE_LINK_EXPIRED" } } });
+  matchObject(t, await ask("POST", over.path), { status: 410, body: { error: { code: "ACKNOWLEDGE_LINK_EXPIRED" } } });
   t.equal((await ask("GET", over.path, undefined, html)).status, 410);
   t.equal((await ask("POST", over.path, undefined, html)).status, 303, "the page says so");
   t.equal(await acknowledged(over.incidentId), null);
 
   const off = await notified();
   await updateChannel(owner, off.channel, { enabled: false });
-  t.match(await ask("POST", off.path), { status: 404, body: { error: { code: "ACKNOWLEDGE_LINK_INVALID" } } });
+  matchObject(t, await ask("POST", off.path), { status: 404, body: { error: { code: "ACKNOWLEDGE_LINK_INVALID" } } });
 
   const { path, incidentId, token } = await notified();
   const bytes = Buffer.from(token, "base64url");
@@ -114,7 +115,7 @@ t.test("a message carries the link; an echo of it in a reply is masked; the reco
   await scene.write(w, [outboxNotice(owner, { incidentId, targetId }, "opened")]);
   await until(async () => (await scene.attempts(w)).length > 0, "an attempt");
   const sent = JSON.parse(sink.received[0]!.body.toString()) as { acknowledge_url: string; acknowledged_by: null };
-  t.match(sent, { acknowledge_url: /\/a\/[\w-]{43}$/, acknowledged_by: null });
+  matchObject(t, sent, { acknowledge_url: /\/a\/[\w-]{43}$/, acknowledged_by: null });
   const token = sent.acknowledge_url.split("/").at(-1)!;
   const [attempt] = await scene.attempts(w);
   t.notOk(attempt!.error!.includes(token), "the log of attempts has no token");
@@ -125,7 +126,7 @@ t.test("a message carries the link; an echo of it in a reply is masked; the reco
   await sql`update orgs set timezone = 'Asia/Tokyo' where id = ${owner.orgId}`;
   await scene.write(w, [outboxNotice(owner, { incidentId, targetId }, "resolved")]);
   await until(() => sink.received.length > 1, "the recovery");
-  t.match(JSON.parse(sink.received[1]!.body.toString()), {
+  matchObject(t, JSON.parse(sink.received[1]!.body.toString()), {
     reason: "resolved",
     acknowledge_url: null,
     acknowledged_by: /^from Webhook #echo, \d{4}-\d\d-\d\d \d\d:\d\d Asia\/Tokyo$/,
@@ -165,13 +166,13 @@ t.test("the button in Slack acknowledges, once signed and fresh, and the message
   t.equal((await slack({ ...payload, response_url: "https://evil.example/" })).status, 200);
   t.equal(sink.received.length, 0, "only Slack gets a reply");
   t.equal((await slack(payload)).status, 200);
-  t.match(JSON.parse(sink.received[0]!.body.toString()), {
+  matchObject(t, JSON.parse(sink.received[0]!.body.toString()), {
     replace_original: true,
     text: "Down: Website",
     attachments: [{ text: /^Already acknowledged by .+: shop\.$/ }],
   });
   const { items } = await listEvents(owner, incidentId, { limit: 10, offset: 0 });
-  t.match(items, [{ kind: "acknowledged", actor: { type: "channel" }, detail: { person: "olga" } }]);
+  matchObject(t, items, [{ kind: "acknowledged", actor: { type: "channel" }, detail: { person: "olga" } }]);
   t.equal(items.length, 1);
 });
 
@@ -193,19 +194,19 @@ t.test("the button in Telegram acknowledges, and the message loses it", async (t
   t.teardown(() => (clock.now = now));
   const headers = { "x-telegram-bot-api-secret-token": "secret-of-telegram-0001" };
   const reply = await ask("POST", "/hooks/telegram", update, headers);
-  t.match(reply.body, {
+  matchObject(t, reply.body, {
     method: "answerCallbackQuery",
     callback_query_id: "77",
     text: "Acknowledged by Olga: shop.",
   });
-  t.match(JSON.parse(sink.received[0]!.body.toString()), {
+  matchObject(t, JSON.parse(sink.received[0]!.body.toString()), {
     chat_id: -100,
     message_id: 5,
     text: "Down: Website\n\nAcknowledged by Olga: shop.",
   });
-  t.match(await acknowledged(incidentId), { type: "channel" });
+  matchObject(t, await acknowledged(incidentId), { type: "channel" });
   const guess = { ...update, update_id: 2, callback_query: { ...update.callback_query, data: "guess" } };
-  t.match((await ask("POST", "/hooks/telegram", guess, headers)).body, { text: /^This link is not valid/ });
+  matchObject(t, (await ask("POST", "/hooks/telegram", guess, headers)).body, { text: /^This link is not valid/ });
 });
 
 t.test(
@@ -238,7 +239,7 @@ t.test(
     t.equal(await send("what?"), 204);
     t.equal(await acknowledged(mine.incidentId), null);
     t.equal(await send(" Ack. ", credentials.auth_token, "SM1"), 204);
-    t.match(await acknowledged(mine.incidentId), { type: "channel", id, name: "Phone" });
+    matchObject(t, await acknowledged(mine.incidentId), { type: "channel", id, name: "Phone" });
     t.equal(await acknowledged(other.incidentId), null, "not what it was not notified of");
     await unacknowledgeIncident(owner, mine.incidentId);
     t.equal(await send(" Ack. ", credentials.auth_token, "SM1"), 204);
@@ -259,7 +260,7 @@ t.test("ack to the WhatsApp number acknowledges", async (t) => {
   const event = { entry: [{ changes: [{ value }] }] };
   const mac = createHmac("sha256", "secret-of-the-app").update(JSON.stringify(event)).digest("hex");
   t.equal((await ask("POST", "/hooks/whatsapp", event, { "x-hub-signature-256": `sha256=${mac}` })).status, 200);
-  t.match(await acknowledged(incidentId), { type: "channel", id, name: "Olga" });
+  matchObject(t, await acknowledged(incidentId), { type: "channel", id, name: "Olga" });
 });
 
 t.test("forged senders of text messages acknowledge nothing", async (t) => {
@@ -345,10 +346,10 @@ t.test("forged senders of text messages acknowledge nothing", async (t) => {
   t.equal(await byTwilio({ key: "token-of-mallory" }), 204, "a customer with the same number signs for their own");
   t.strictSame([await acknowledged(one.incidentId), await acknowledged(two.incidentId)], [null, null]);
   t.equal(await byTwilio({}), 204);
-  t.match(await acknowledged(one.incidentId), { id: first });
+  matchObject(t, await acknowledged(one.incidentId), { id: first });
   t.equal(await acknowledged(two.incidentId), null, "each provider for its own channel");
   t.equal(await byPlivo({}), 204);
-  t.match(await acknowledged(two.incidentId), { id: second });
+  matchObject(t, await acknowledged(two.incidentId), { id: second });
 });
 
 t.test("forged senders in WhatsApp acknowledge and stop nothing", async (t) => {
@@ -391,9 +392,9 @@ t.test("forged senders in WhatsApp acknowledge and stop nothing", async (t) => {
   const elsewhere = eventOf("4915112345999", "ack", "999");
   t.equal(await send(elsewhere, signature(JSON.stringify(elsewhere))), 200, "to a number that is not ours");
   t.equal(await acknowledged(incidentId), null);
-  t.match([...(await sql`select enabled from channels where id = ${id}`)], [{ enabled: true }]);
+  matchObject(t, [...(await sql`select enabled from channels where id = ${id}`)], [{ enabled: true }]);
   t.equal(await send(own, signature(text)), 200);
-  t.match(await acknowledged(incidentId), { id });
+  matchObject(t, await acknowledged(incidentId), { id });
 });
 
 t.test("guesses of an address are limited", async (t) => {

@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
 import { day, minute } from "../../testing/clock.ts";
@@ -77,15 +78,15 @@ const resend = (event: object, { key = secrets.svix, id = newId() as string, at 
 t.test("a Telegram code connects one chat to the organisation that issued it", async (t) => {
   const [owner, outsider] = [await newOrg(system), await newOrg(system)];
   const issued = await telegramCode(owner, { name: "On call" });
-  t.match(issued, {
+  matchObject(t, issued, {
     code: /^[\w-]{43}$/,
     deep_link: `https://t.me/statusmesh_bot?start=${issued.code}`,
     group_deep_link: `https://t.me/statusmesh_bot?startgroup=${issued.code}`,
     expires_at: new Date(clock.now() + 15 * minute).toISOString(),
   });
   const state = async (ctx: Ctx) => (await (await as(ctx))("GET", `${path}/telegram-link/${issued.id}`)).body;
-  t.match(await state(owner), { state: "pending", channel_id: null });
-  t.match(await state(outsider), { error: { code: "TELEGRAM_LINK_NOT_FOUND" } });
+  matchObject(t, await state(owner), { state: "pending", channel_id: null });
+  matchObject(t, await state(outsider), { error: { code: "TELEGRAM_LINK_NOT_FOUND" } });
   const [stored] = await sql`select * from channel_links where id = ${issued.id}`;
   t.notOk(JSON.stringify(stored).includes(issued.code), "only a hash is stored");
 
@@ -96,22 +97,22 @@ t.test("a Telegram code connects one chat to the organisation that issued it", a
   );
   t.equal(race.filter(({ body }) => body.text.startsWith("Connected")).length, 1, "exactly one of five");
   const [channel, ...more] = await channelsOf(owner);
-  t.match(channel, {
+  matchObject(t, channel, {
     name: "On call",
     enabled: true,
     verified: null,
     config: { type: "telegram_app", chat_title: "Ops" },
   });
   t.strictSame([more.length, (await channelsOf(outsider)).length], [0, 0]);
-  t.match(await state(owner), { state: "consumed", channel_id: channel.id });
+  matchObject(t, await state(owner), { state: "consumed", channel_id: channel.id });
   const [entry] = await sql`select user_id, actor_type, action from audit_log where resource_id = ${channel.id}`;
-  t.match(entry, { user_id: owner.userId, actor_type: "system", action: "POST /hooks/telegram" });
+  matchObject(t, entry, { user_id: owner.userId, actor_type: "system", action: "POST /hooks/telegram" });
   t.match((await start(issued.code, -999)).body.text, /unknown, used or expired/);
 
   const late = await telegramCode(owner);
   clock.advance(15 * minute);
   t.match((await start(late.code, -999)).body.text, /unknown, used or expired/);
-  t.match((await (await as(owner))("GET", `${path}/telegram-link/${late.id}`)).body, { state: "expired" });
+  matchObject(t, (await (await as(owner))("GET", `${path}/telegram-link/${late.id}`)).body, { state: "expired" });
   const raw = await telegramCode(owner);
   const pasted = await telegram({ message: { chat: chat(-998), text: ` ${raw.code}\n` } });
   t.match(pasted.body.text, /^Connected/, "the code without its command");
@@ -128,9 +129,9 @@ t.test("the page of a code shows its QR code and state, to its organisation and 
   const open = async (ctx: Ctx, code: string, more = "") =>
     ask("GET", `${where}/${code}${more}`, undefined, { ...(await signedIn(ctx)), accept: "text/html" });
   const shown = await open(owner, issued.code);
-  t.match([shown.status, shown.headers.get("referrer-policy")], [200, "no-referrer"]);
+  matchObject(t, [shown.status, shown.headers.get("referrer-policy")], [200, "no-referrer"]);
   t.match(shown.text, /<svg/);
-  t.match(shown.text, issued.deep_link);
+  matchObject(t, shown.text, issued.deep_link);
   t.equal((await open(owner, "guess")).status, 404);
   t.equal((await open(outsider, issued.code)).status, 404);
   await start(issued.code, -300);
@@ -149,26 +150,26 @@ t.test("updates of the bot: stop, removal, a group that moves, repeated and forg
   const [one, two] = [await connected(-201), await connected(-202)];
   t.equal(two.name, "Ops 2", "a taken name gets a number");
   for (const secret of ["", "x", `${secrets.telegram}x`])
-    t.match(await telegram({ message: { chat: chat(-201), text: "/stop" } }, secret), { status: 401 });
-  t.match(await read(one.id), { enabled: true });
+    matchObject(t, await telegram({ message: { chat: chat(-201), text: "/stop" } }, secret), { status: 401 });
+  matchObject(t, await read(one.id), { enabled: true });
 
   const stop = { update_id: 77, message: { chat: chat(-201), text: "/stop@statusmesh_bot" } };
-  t.match((await telegram(stop)).body, { method: "sendMessage", text: /Stopped/ });
-  t.match(await read(one.id), { enabled: false, disabled_reason: "stopped with /stop in Telegram" });
+  matchObject(t, (await telegram(stop)).body, { method: "sendMessage", text: /Stopped/ });
+  matchObject(t, await read(one.id), { enabled: false, disabled_reason: "stopped with /stop in Telegram" });
   await (
     await as(owner)
   )("PATCH", `${path}/${one.id}`, { enabled: true });
-  t.match((await telegram(stop)).body, {}, "an update that is sent twice");
-  t.match(await read(one.id), { enabled: true, disabled_reason: null });
+  matchObject(t, (await telegram(stop)).body, {}, "an update that is sent twice");
+  matchObject(t, await read(one.id), { enabled: true, disabled_reason: null });
 
   await telegram({ message: { chat: chat(-202), migrate_to_chat_id: -100202 } });
-  t.match(await read(two.id), { config: { chat_id: "-100202" } });
+  matchObject(t, await read(two.id), { config: { chat_id: "-100202" } });
   await telegram({ my_chat_member: { chat: chat(-100202), new_chat_member: { status: "left" } } });
-  t.match(await read(two.id), { enabled: false, disabled_reason: /removed/ });
+  matchObject(t, await read(two.id), { enabled: false, disabled_reason: /removed/ });
   await telegram({ my_chat_member: { chat: { id: -201, type: "private" }, new_chat_member: { status: "kicked" } } });
-  t.match(await read(one.id), { enabled: false, disabled_reason: /blocked/ });
+  matchObject(t, await read(one.id), { enabled: false, disabled_reason: /blocked/ });
   for (const odd of [{}, { message: null }, { message: { chat: { id: "x" } } }, { poll: {} }, { message: { text: 7 } }])
-    t.match(await telegram(odd), { status: 200 }, JSON.stringify(odd));
+    matchObject(t, await telegram(odd), { status: 200 }, JSON.stringify(odd));
   const raw = await fetch(`${ask.origin}/hooks/telegram`, {
     method: "POST",
     headers: { "x-telegram-bot-api-secret-token": secrets.telegram },
@@ -181,21 +182,24 @@ t.test("WhatsApp: the handshake, a code, stop, and forged signatures", async (t)
   const owner = await newOrg(system);
   const handshake = (token: string) =>
     ask("GET", `/hooks/whatsapp?hub.mode=subscribe&hub.challenge=1158201444&hub.verify_token=${token}`);
-  t.match(await handshake(secrets.verify), { status: 200, text: "1158201444" });
-  t.match(await handshake("guess"), { status: 403 });
+  matchObject(t, await handshake(secrets.verify), { status: 200, text: "1158201444" });
+  matchObject(t, await handshake("guess"), { status: 403 });
   const issued = (await (await as(owner))("POST", `${path}/whatsapp-link`, {})).body;
   t.match(issued.deep_link, /^https:\/\/wa\.me\/15550001111\?text=connect%20[\w-]{43}$/);
   const message = text(`connect ${issued.code}`);
-  t.match(await whatsapp([message], { secret: "forged" }), { status: 401 });
-  t.match(await whatsapp([message], { number: "999" }), { status: 200 }, "of another number");
+  matchObject(t, await whatsapp([message], { secret: "forged" }), { status: 401 });
+  matchObject(t, await whatsapp([message], { number: "999" }), { status: 200 }, "of another number");
   t.strictSame(await channelsOf(owner), []);
   await Promise.all([whatsapp([message]), whatsapp([message])]);
   const [channel, ...more] = await channelsOf(owner);
-  t.match(channel, { name: "Olga", config: { type: "whatsapp_app", phone: "+4915112345678", profile_name: "Olga" } });
+  matchObject(t, channel, {
+    name: "Olga",
+    config: { type: "whatsapp_app", phone: "+4915112345678", profile_name: "Olga" },
+  });
   t.equal(more.length, 0);
-  t.match((await (await as(owner))("GET", `${path}/whatsapp-link/${issued.id}`)).body, { state: "consumed" });
+  matchObject(t, (await (await as(owner))("GET", `${path}/whatsapp-link/${issued.id}`)).body, { state: "consumed" });
   await whatsapp([text(" Stop ")]);
-  t.match(await channelsOf(owner), [{ enabled: false, disabled_reason: /from the phone/ }]);
+  matchObject(t, await channelsOf(owner), [{ enabled: false, disabled_reason: /from the phone/ }]);
 });
 
 t.test(
@@ -211,15 +215,15 @@ t.test(
       data: { to: ["Gone <gone@example.org>"], bounce: { type, message: "550 no such user" } },
     });
     const enabled = async () => [(await channelsOf(one))[0].enabled, (await channelsOf(two))[0].enabled];
-    t.match(await resend(bounce("Permanent"), { key: "Zm9yZ2VkLXNlY3JldA==" }), { status: 401 });
-    t.match(await resend(bounce("Permanent"), { at: clock.now() - 6 * minute }), { status: 401 });
-    t.match(await resend(bounce("Permanent"), { at: clock.now() + 6 * minute }), { status: 401 });
-    t.match(await resend(bounce("Transient")), { status: 200 });
-    t.match(await resend({ type: "email.delivered", data: { to: ["gone@example.org"] } }), { status: 200 });
+    matchObject(t, await resend(bounce("Permanent"), { key: "Zm9yZ2VkLXNlY3JldA==" }), { status: 401 });
+    matchObject(t, await resend(bounce("Permanent"), { at: clock.now() - 6 * minute }), { status: 401 });
+    matchObject(t, await resend(bounce("Permanent"), { at: clock.now() + 6 * minute }), { status: 401 });
+    matchObject(t, await resend(bounce("Transient")), { status: 200 });
+    matchObject(t, await resend({ type: "email.delivered", data: { to: ["gone@example.org"] } }), { status: 200 });
     t.strictSame(await enabled(), [true, true]);
     const id = "msg_1";
-    t.match(await resend(bounce("Permanent"), { id }), { status: 200 });
-    t.match((await channelsOf(two))[0], { enabled: false, disabled_reason: /bounced: 550 no such user/ });
+    matchObject(t, await resend(bounce("Permanent"), { id }), { status: 200 });
+    matchObject(t, (await channelsOf(two))[0], { enabled: false, disabled_reason: /bounced: 550 no such user/ });
     t.strictSame(await enabled(), [false, false]);
     await (
       await as(one)
@@ -227,7 +231,7 @@ t.test(
     await resend(bounce("Permanent"), { id });
     t.strictSame(await enabled(), [true, false], "the same event again");
     await resend({ type: "email.complained", data: { to: ["gone@example.org"] } });
-    t.match((await channelsOf(one))[0], { enabled: false, disabled_reason: /spam/ });
+    matchObject(t, (await channelsOf(one))[0], { enabled: false, disabled_reason: /spam/ });
   },
 );
 
@@ -237,31 +241,37 @@ t.test("a delegation link creates one channel and shows nothing", async (t) => {
   const issue = async (body?: object) => (await me("POST", `${path}/delegate`, body)).body;
   const config = { type: "slack", webhook_url: "https://hooks.slack.com/services/T0/B0/VISITOR" };
   const link = await issue({ name: "Acme ops", kind: "slack" });
-  t.match(link, { state: "pending", kind: "slack", expires_at: new Date(clock.now() + 7 * day).toISOString() });
+  matchObject(t, link, { state: "pending", kind: "slack", expires_at: new Date(clock.now() + 7 * day).toISOString() });
   const use = (url: string, body: object) => ask("POST", new URL(url).pathname, body);
   const page = async (url: string) => ask("GET", new URL(url).pathname, undefined, { accept: "text/html" });
   const shown = await page(link.url);
-  t.match([shown.status, shown.headers.get("referrer-policy")], [200, "no-referrer"]);
+  matchObject(t, [shown.status, shown.headers.get("referrer-policy")], [200, "no-referrer"]);
   t.match(shown.text, /Slack/);
   t.notMatch(shown.text, /Discord/);
-  t.match(await use(link.url, { config: { type: "webhook", url: "https://hooks.example.org/" } }), { status: 404 });
-  t.match(await use(link.url, { config: { type: "telegram_app", chat_id: "1", chat_title: "x" } }), { status: 400 });
-  t.match(await use(link.url, { config: { type: "slack", webhook_url: "https://127.0.0.1/" } }), { status: 400 });
+  matchObject(t, await use(link.url, { config: { type: "webhook", url: "https://hooks.example.org/" } }), {
+    status: 404,
+  });
+  matchObject(t, await use(link.url, { config: { type: "telegram_app", chat_id: "1", chat_title: "x" } }), {
+    status: 400,
+  });
+  matchObject(t, await use(link.url, { config: { type: "slack", webhook_url: "https://127.0.0.1/" } }), {
+    status: 400,
+  });
   const race = await Promise.all(Array.from({ length: 4 }, () => use(link.url, { config })));
   t.strictSame(race.map(({ status }) => status).sort(), [204, 404, 404, 404]);
   t.ok(
     race.every(({ status, text: said }) => status !== 204 || said === ""),
     "the visitor reads nothing",
   );
-  t.match(await channelsOf(owner), [{ name: "Acme ops", config: { type: "slack", webhook_url: "***" } }]);
+  matchObject(t, await channelsOf(owner), [{ name: "Acme ops", config: { type: "slack", webhook_url: "***" } }]);
   t.strictSame(await channelsOf(outsider), []);
   const [entry] = await sql`select user_id, ip, after from audit_log where action = 'POST /c/{code}'`;
-  t.match(entry, { user_id: owner.userId, ip: /127/, after: { name: "Acme ops" } });
+  matchObject(t, entry, { user_id: owner.userId, ip: /127/, after: { name: "Acme ops" } });
 
   const [revoked, expired] = [await issue(), await issue()];
-  t.match(await (await as(outsider))("DELETE", `${path}/delegate/${revoked.id}`), { status: 404 });
-  t.match(await me("DELETE", `${path}/delegate/${revoked.id}`), { status: 204 });
-  t.match(await me("DELETE", `${path}/delegate/${revoked.id}`), { status: 404 });
+  matchObject(t, await (await as(outsider))("DELETE", `${path}/delegate/${revoked.id}`), { status: 404 });
+  matchObject(t, await me("DELETE", `${path}/delegate/${revoked.id}`), { status: 204 });
+  matchObject(t, await me("DELETE", `${path}/delegate/${revoked.id}`), { status: 404 });
   clock.advance(7 * day);
   const pages = await Promise.all([link, revoked, expired, { url: "https://x/c/guess" }].map(({ url }) => page(url)));
   t.strictSame(
@@ -273,11 +283,11 @@ t.test("a delegation link creates one channel and shows nothing", async (t) => {
     1,
     "the same page for spent, revoked, expired and unknown",
   );
-  t.match((await me("GET", `${path}/delegate`)).body, {
+  matchObject(t, (await me("GET", `${path}/delegate`)).body, {
     total: 3,
     items: [{ state: "expired" }, { state: "expired" }, { state: "consumed" }],
   });
-  t.match(await me("POST", `${path}/delegate`, { kind: "sms" }), {
+  matchObject(t, await me("POST", `${path}/delegate`, { kind: "sms" }), {
     status: 400,
     body: { error: { code: "DELEGATE_KIND_INVALID", field: "/kind" } },
   });
@@ -294,7 +304,8 @@ t.test("pending codes are limited, under concurrency, per organisation and purpo
   for (const [route, most, code] of cases) {
     const made = await Promise.all(Array.from({ length: most + 5 }, () => me("POST", `${path}/${route}`, {})));
     t.equal(made.filter(({ status }) => status === 201).length, most, route);
-    t.match(
+    matchObject(
+      t,
       made.find(({ status }) => status !== 201),
       { status: 422, body: { error: { code } } },
     );
@@ -312,7 +323,7 @@ t.test("managed kinds are refused in bodies, before other faults", async (t) => 
       ["PATCH", `${path}/${made.id}`, { config }],
       ["POST", `${path}/test`, { config }],
     ] as const)
-      t.match(await me(method, where, body), { status: 422, body: { error: { code: "CHANNEL_KIND_MANAGED" } } });
+      matchObject(t, await me(method, where, body), { status: 422, body: { error: { code: "CHANNEL_KIND_MANAGED" } } });
 });
 
 t.test("hooks of strangers: at most 64 KiB, and 60 refusals a minute and address", async (t) => {
@@ -325,7 +336,10 @@ t.test("hooks of strangers: at most 64 KiB, and 60 refusals a minute and address
   t.equal(await post("whatsapp", stream), 413, "counted while it is read");
   for (let n = 4; n < 60; n++) t.equal(await post("whatsapp", "{}"), 401);
   const refused = await whatsapp([text("hello")]);
-  t.match(refused, { status: 429, body: { error: { code: "RATE_LIMITED", details: { scope: "per_ip_hooks" } } } });
+  matchObject(t, refused, {
+    status: 429,
+    body: { error: { code: "RATE_LIMITED", details: { scope: "per_ip_hooks" } } },
+  });
   t.ok(Number(refused.headers.get("retry-after")) > 0);
   clock.advance(minute);
   t.equal((await whatsapp([text("hello")])).status, 200);

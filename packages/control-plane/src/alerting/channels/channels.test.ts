@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { TSchema } from "typebox";
 import { newId } from "@statusmesh/shared/ids";
 import { createOutbound } from "../../platform/outbound/client.ts";
@@ -35,7 +36,7 @@ t.test("a channel is created, read, changed and deleted, and its secrets are nev
     secret: "SECRET-OF-SIGNING",
   };
   const made = await createChannel(owner, input("Ops", secrets));
-  t.match(made, {
+  matchObject(t, made, {
     name: "Ops",
     enabled: true,
     disabled_reason: null,
@@ -61,7 +62,7 @@ t.test("a channel is created, read, changed and deleted, and its secrets are nev
     name: "Operations",
     enabled: false,
   });
-  t.match(renamed, {
+  matchObject(t, renamed, {
     name: "Operations",
     enabled: false,
     write_source: "terraform",
@@ -71,11 +72,11 @@ t.test("a channel is created, read, changed and deleted, and its secrets are nev
 
   await sql`update channels set disabled_reason = 'the address bounced' where id = ${made.id}`;
   t.equal((await updateChannel(owner, made.id, { name: "Ops" })).disabled_reason, "the address bounced");
-  t.match(await updateChannel(owner, made.id, { enabled: true }), { enabled: true, disabled_reason: null });
+  matchObject(t, await updateChannel(owner, made.id, { enabled: true }), { enabled: true, disabled_reason: null });
 
   await deleteChannel(owner, made.id);
-  t.match(await refusal(t, () => getChannel(owner, made.id)), { code: "CHANNEL_NOT_FOUND" });
-  t.match(await refusal(t, () => deleteChannel(owner, made.id)), { code: "CHANNEL_NOT_FOUND" });
+  matchObject(t, await refusal(t, () => getChannel(owner, made.id)), { code: "CHANNEL_NOT_FOUND" });
+  matchObject(t, await refusal(t, () => deleteChannel(owner, made.id)), { code: "CHANNEL_NOT_FOUND" });
   t.notMatch(JSON.stringify(log.lines), /SECRET/);
 });
 
@@ -89,19 +90,20 @@ t.test("a PATCH without config keeps the stored secrets; one with config replace
   );
   await updateChannel(owner, id, { name: "Renamed" });
   await testChannel(owner, id, transport);
-  t.match(sink.received.at(-1), {
+  matchObject(t, sink.received.at(-1), {
     path: "/first",
     headers: { authorization: "Bearer abc", "x-service-signature": /^sha256=[0-9a-f]{64}$/ },
   });
 
   const second = { url: `${sink.url}/second` };
-  t.match(
+  matchObject(
+    t,
     await refusal(t, () => updateChannel(owner, id, validate(ChannelPatch, { config: webhook(second) }))),
     { code: "CREDENTIALS_REQUIRED", field: "/config/secret", message: /null to remove/ },
     "a secret is not dropped in silence",
   );
   const config = webhook({ ...second, secret: null });
-  t.match(await updateChannel(owner, id, validate(ChannelPatch, { config })), { config: { secret: null } });
+  matchObject(t, await updateChannel(owner, id, validate(ChannelPatch, { config })), { config: { secret: null } });
   await testChannel(owner, id, transport);
   t.equal(sink.received.at(-1)?.path, "/second");
   t.notOk(sink.received.at(-1)?.headers["authorization"]);
@@ -116,8 +118,8 @@ t.test("addresses are stored in lower case; servers that take the requests of a 
   const owner = await newOrg(system);
   const made = async (name: string, config: object) =>
     (await createChannel(owner, validate(ChannelCreate, { name, config }))).config;
-  t.match(await made("Mail", { type: "email", to: "OnCall@Example.ORG" }), { to: "oncall@example.org" });
-  t.match(await made("Open ntfy", { type: "ntfy", topic: "ops" }), { access_token: null });
+  matchObject(t, await made("Mail", { type: "email", to: "OnCall@Example.ORG" }), { to: "oncall@example.org" });
+  matchObject(t, await made("Open ntfy", { type: "ntfy", topic: "ops" }), { access_token: null });
   const discord = "https://canary.discord.com/api/webhooks/123456789012/abc";
   await made("Discord", { type: "discord", webhook_url: discord });
   await made("Chat", { type: "slack", webhook_url: "https://chat.example.org/hooks/1?format=slack" });
@@ -132,8 +134,8 @@ t.test("recipients are masked to their last 4 characters, and the masked ones ar
     recipients: ["+4915187654321", "+4915187650000"],
   };
   const { id, config: shown } = await createChannel(owner, validate(ChannelCreate, { name: "Signal", config }));
-  t.match(shown, { number: "+4915112345678", recipients: ["***4321", "***0000"] });
-  t.match(await refusal(t, () => updateChannel(owner, id, validate(ChannelPatch, { config: shown }))), {
+  matchObject(t, shown, { number: "+4915112345678", recipients: ["***4321", "***0000"] });
+  matchObject(t, await refusal(t, () => updateChannel(owner, id, validate(ChannelPatch, { config: shown }))), {
     code: "REDACTION_SENTINEL",
     field: "/config/recipients/0",
   });
@@ -146,25 +148,26 @@ t.test("a masked secret is never sent to another address", async (t) => {
   const edit = (changes: object) => updateChannel(owner, id, validate(ChannelPatch, { config: webhook(changes) }));
   const masked = { headers: { "X-Api-Key": "***" }, secret: "***", template: null };
   for (const url of ["https://attacker.example/", "https://hooks.example.org:8443/alerts"]) {
-    t.match(await refusal(t, () => edit({ ...masked, url })), {
+    matchObject(t, await refusal(t, () => edit({ ...masked, url })), {
       code: "CREDENTIALS_REQUIRED",
       field: "/config/headers/X-Api-Key",
     });
-    t.match(await refusal(t, () => edit({ ...secrets, url, secret: "***" })), {
+    matchObject(t, await refusal(t, () => edit({ ...secrets, url, secret: "***" })), {
       code: "CREDENTIALS_REQUIRED",
       field: "/config/secret",
     });
   }
-  t.match(
+  matchObject(
+    t,
     await refusal(t, () => edit(masked)),
     { code: "REDACTION_SENTINEL" },
     "with the same address the mask is refused",
   );
-  t.match(await refusal(t, () => edit({ ...masked, url: "***" })), {
+  matchObject(t, await refusal(t, () => edit({ ...masked, url: "***" })), {
     code: "REDACTION_SENTINEL",
     field: "/config/url",
   });
-  t.match(await edit({ ...secrets, url: "https://other.example/" }), { config: { url: "***", secret: "***" } });
+  matchObject(t, await edit({ ...secrets, url: "https://other.example/" }), { config: { url: "***", secret: "***" } });
 });
 
 t.test("access needs a scope and a channel of the own organisation", async (t) => {
@@ -190,7 +193,7 @@ t.test("access needs a scope and a channel of the own organisation", async (t) =
     () => testChannel(owner, "12"),
   ];
   for (const work of [...foreign, ...absent, ...noId])
-    t.match(await refusal(t, work), {
+    matchObject(t, await refusal(t, work), {
       code: "CHANNEL_NOT_FOUND",
       message: "Channel not found.",
       field: null,
@@ -207,19 +210,19 @@ t.test("access needs a scope and a channel of the own organisation", async (t) =
   ];
   const nobody = { ...owner, scopes: new Set(["targets:read"]) };
   const reads = [() => getChannel(nobody, id), () => listChannels(nobody, { limit: 50, offset: 0 })];
-  for (const work of [...writes, ...reads]) t.match(await refusal(t, work), { code: "INSUFFICIENT_SCOPE" });
+  for (const work of [...writes, ...reads]) matchObject(t, await refusal(t, work), { code: "INSUFFICIENT_SCOPE" });
   t.equal((await getChannel(reader, id)).id, id);
 });
 
 t.test("names are 1 to 100 characters and unique in the organisation, also with eight parallel creates", async (t) => {
   const owner = await newOrg(system);
   for (const name of ["", " \t ", "x".repeat(101)])
-    t.match(await refusal(t, async () => createChannel(owner, input(name))), {
+    matchObject(t, await refusal(t, async () => createChannel(owner, input(name))), {
       code: "CHANNEL_NAME_INVALID",
       field: "/name",
     });
   for (const body of [{ config: webhook() }, { name: 7, config: webhook() }])
-    t.match(await refusal(t, async () => validate(ChannelCreate, body)), {
+    matchObject(t, await refusal(t, async () => validate(ChannelCreate, body)), {
       code: "CHANNEL_NAME_INVALID",
       field: "/name",
     });
@@ -228,11 +231,13 @@ t.test("names are 1 to 100 characters and unique in the organisation, also with 
   const race = await Promise.allSettled(Array.from({ length: 8 }, () => createChannel(owner, input("Ops"))));
   t.equal(race.filter(({ status }) => status === "fulfilled").length, 1);
   for (const one of race)
-    if (one.status === "rejected") t.match(one.reason, { code: "CHANNEL_NAME_TAKEN", status: 422 });
+    if (one.status === "rejected") matchObject(t, one.reason, { code: "CHANNEL_NAME_TAKEN", status: 422 });
 
   const other = await createChannel(owner, input("Other"));
-  t.match(await refusal(t, () => updateChannel(owner, other.id, { name: "Ops" })), { code: "CHANNEL_NAME_TAKEN" });
-  t.match(await refusal(t, async () => validate(ChannelPatch, { name: "" })), { code: "CHANNEL_NAME_INVALID" });
+  matchObject(t, await refusal(t, () => updateChannel(owner, other.id, { name: "Ops" })), {
+    code: "CHANNEL_NAME_TAKEN",
+  });
+  matchObject(t, await refusal(t, async () => validate(ChannelPatch, { name: "" })), { code: "CHANNEL_NAME_INVALID" });
   t.equal((await updateChannel(owner, other.id, { name: "Other" })).name, "Other", "its own name is not taken");
   await createChannel(await newOrg(system), input("Ops"));
 });
@@ -247,7 +252,7 @@ t.test("parallel creates stay within the plan's limit", async (t) => {
   t.equal(race.filter(({ status }) => status === "fulfilled").length, 1);
   const details = { quota: "max_notification_channels", current: 20, limit: 20, plan: "free" };
   for (const one of race)
-    if (one.status === "rejected") t.match(one.reason, { code: "CHANNEL_QUOTA_EXCEEDED", status: 422, details });
+    if (one.status === "rejected") matchObject(t, one.reason, { code: "CHANNEL_QUOTA_EXCEEDED", status: 422, details });
   t.equal((await listChannels(owner, { limit: 50, offset: 0 })).total, 20);
 });
 
@@ -288,17 +293,20 @@ t.test("an invalid config is refused with a pointer to its field", async (t) => 
   const { id } = await createChannel(owner, input("Kept"));
   for (const [config, code, field] of cases) {
     const what = JSON.stringify(config);
-    t.match(
+    matchObject(
+      t,
       await refusal(t, async () => createChannel(owner, validate(ChannelCreate, { name: "New", config }))),
       { code, field },
       what,
     );
-    t.match(
+    matchObject(
+      t,
       await refusal(t, async () => updateChannel(owner, id, validate(ChannelPatch, { config }))),
       { code, field },
       what,
     );
-    t.match(
+    matchObject(
+      t,
       await refusal(t, async () => testConfig(owner, validate(ChannelCreate, { name: "New", config }))),
       { code, field },
       what,
@@ -319,7 +327,7 @@ t.test("an invalid config is refused with a pointer to its field", async (t) => 
       () => updateChannel(owner, id, { config: input("x", { url }).config }),
       () => testConfig(owner, input("x", { url })),
     ]) {
-      t.match(await refusal(t, work), { code: "SSRF_BLOCKED", field: "/config/url", details: { range } }, url);
+      matchObject(t, await refusal(t, work), { code: "SSRF_BLOCKED", field: "/config/url", details: { range } }, url);
     }
   }
   t.equal((await listChannels(owner, { limit: 50, offset: 0 })).total, 1);
@@ -370,7 +378,7 @@ t.test("every route declares its scope and rate budget", async (t) => {
     body: validate(post.body as TSchema, { name: "A", config: webhook(), write_source: "ui" }),
     http: {} as never,
   });
-  t.match(reply, {
+  matchObject(t, reply, {
     status: 201,
     headers: { Location: `/api/v1/notification-channels/${(reply.body as Channel).id}` },
     body: { write_source: "api" },

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { validate } from "@statusmesh/shared/validate";
 import type { Ctx } from "../../platform/context.ts";
@@ -66,8 +67,13 @@ t.test("an email channel sends nothing before its address is confirmed by the bu
   t.match(mail?.text, /Acme wants to send/);
   t.match(mail?.text, /multipart\/alternative/);
   const path = pathIn(mail);
-  t.match(await refusal(t, () => testChannel(owner, made.id)), { code: "CHANNEL_UNVERIFIED", message: /not verified/ });
-  t.match(await refusal(t, () => testConfig(owner, input("x", "oncall@example.org"))), { code: "CHANNEL_UNVERIFIED" });
+  matchObject(t, await refusal(t, () => testChannel(owner, made.id)), {
+    code: "CHANNEL_UNVERIFIED",
+    message: /not verified/,
+  });
+  matchObject(t, await refusal(t, () => testConfig(owner, input("x", "oncall@example.org"))), {
+    code: "CHANNEL_UNVERIFIED",
+  });
   await t.rejects(deliver(made.id), { name: "DeliveryError", message: "email address not verified", permanent: false });
   t.strictSame(await pendingVerification(system, codeIn(mail)), { address: "oncall@example.org", org: "Acme" });
   t.equal((await getChannel(owner, made.id)).verified, false, "looking changes nothing");
@@ -78,7 +84,8 @@ t.test("an email channel sends nothing before its address is confirmed by the bu
   const both = await Promise.all([post("POST", path), post("POST", path)]);
   t.strictSame(both.map(({ status }) => status).sort(), [204, 404], "a link works once");
   t.equal((await getChannel(owner, made.id)).verified, true);
-  t.match(
+  matchObject(
+    t,
     await sql`
       select action, actor_type, user_id from audit_log
       where resource_id = ${made.id} and action = 'POST /confirm/{code}'`,
@@ -114,16 +121,16 @@ t.test("a notification by mail: headers, HTML that is text, one-click unsubscrip
     `/unsubscribe/no-id/${proof}`,
     `/unsubscribe/${owner.orgId}/${proof}`,
   ])
-    t.match(await post("POST", forged), { status: 404, body: { error: { code: "CHANNEL_LINK_INVALID" } } });
-  t.match(await post("POST", `/${path}`), { status: 204 });
-  t.match(await getChannel(owner, id), {
+    matchObject(t, await post("POST", forged), { status: 404, body: { error: { code: "CHANNEL_LINK_INVALID" } } });
+  matchObject(t, await post("POST", `/${path}`), { status: 204 });
+  matchObject(t, await getChannel(owner, id), {
     enabled: false,
     verified: false,
     disabled_reason: "the recipient unsubscribed",
   });
-  t.match(await post("POST", `/${path}`), { status: 404 });
+  matchObject(t, await post("POST", `/${path}`), { status: 404 });
   const again = await updateChannel(owner, id, { enabled: true });
-  t.match(again, { enabled: true, verified: false, disabled_reason: null }, "the address has to confirm again");
+  matchObject(t, again, { enabled: true, verified: false, disabled_reason: null }, "the address has to confirm again");
   await t.rejects(deliver(id), { message: "email address not verified" });
 });
 
@@ -133,15 +140,15 @@ t.test("browsers without scripts get the page back", async (t) => {
   const path = pathIn(lastTo("browser@example.org"));
   const html = { accept: "text/html,*/*" };
   const first = await post("POST", path, undefined, html);
-  t.match([first.status, first.headers.get("location")], [303, `${path}?done=1`]);
+  matchObject(t, [first.status, first.headers.get("location")], [303, `${path}?done=1`]);
   const second = await post("POST", path, undefined, html);
-  t.match([second.status, second.headers.get("location")], [303, path]);
+  matchObject(t, [second.status, second.headers.get("location")], [303, path]);
 
   await createChannel(owner, input("Form", "form@example.org"));
   const form = { "content-type": "application/x-www-form-urlencoded", accept: "*/*" };
   const other = pathIn(lastTo("form@example.org"));
   const sent = await post("POST", other, undefined, form);
-  t.match([sent.status, sent.headers.get("location")], [303, `${other}?done=1`], "a form, whatever it accepts");
+  matchObject(t, [sent.status, sent.headers.get("location")], [303, `${other}?done=1`], "a form, whatever it accepts");
 });
 
 t.test("a replaced config resets the gate, and links of the old address are dead", async (t) => {
@@ -150,9 +157,9 @@ t.test("a replaced config resets the gate, and links of the old address are dead
   const old = pathIn(lastTo("first@example.org"));
   const patch = (to: string) => updateChannel(owner, id, validate(ChannelPatch, { config: { type: "email", to } }));
   await patch("second@example.org");
-  t.match(await post("POST", old), { status: 404 });
+  matchObject(t, await post("POST", old), { status: 404 });
   await patch("first@example.org");
-  t.match(await post("POST", old), { status: 404 }, "also when the address comes back");
+  matchObject(t, await post("POST", old), { status: 404 }, "also when the address comes back");
   await post("POST", pathIn(lastTo("first@example.org")));
   t.equal((await getChannel(owner, id)).verified, true);
   t.equal((await updateChannel(owner, id, { name: "Renamed" })).verified, true, "other edits keep it");
@@ -162,8 +169,8 @@ t.test("a replaced config resets the gate, and links of the old address are dead
     id,
     validate(ChannelPatch, { config: { type: "webhook", url: "https://hooks.example.org/" } }),
   );
-  t.match(await post("POST", pathIn(lastTo("first@example.org"))), { status: 404 });
-  t.match(await getChannel(owner, id), { verified: null });
+  matchObject(t, await post("POST", pathIn(lastTo("first@example.org"))), { status: 404 });
+  matchObject(t, await getChannel(owner, id), { verified: null });
 });
 
 t.test("a link is valid for 24 hours, while its channel and organisation exist", async (t) => {
@@ -178,14 +185,14 @@ t.test("a link is valid for 24 hours, while its channel and organisation exist",
     await made("closed@example.org"),
   ];
   await deleteChannel(owner, gone.id);
-  t.match(await post("POST", gone.path), { status: 404 });
+  matchObject(t, await post("POST", gone.path), { status: 404 });
   clock.advance(day - 1);
   t.not(await pendingVerification(system, late.path.split("/").at(-1)!), null);
   clock.advance(1);
-  t.match(await post("POST", late.path), { status: 404 });
+  matchObject(t, await post("POST", late.path), { status: 404 });
   clock.advance(-hour);
   await sql`update orgs set deleted_at = now() where id = ${owner.orgId}`;
-  t.match(await post("POST", closed.path), { status: 404 });
+  matchObject(t, await post("POST", closed.path), { status: 404 });
 });
 
 t.test("mails are sent again 5 times a day for a channel and 20 times for an organisation", async (t) => {
@@ -194,28 +201,36 @@ t.test("mails are sent again 5 times a day for a channel and 20 times for an org
   const ids: string[] = [];
   for (let at = 0; at < 5; at++) ids.push((await createChannel(owner, input(`Mail ${at}`, `m${at}@example.org`))).id);
   const again = (ctx: Ctx, id: string) => refusal(t, () => resendVerification(ctx, id));
-  t.match(await again(outsider, ids[0]!), { code: "CHANNEL_NOT_FOUND" });
+  matchObject(t, await again(outsider, ids[0]!), { code: "CHANNEL_NOT_FOUND" });
   const race = await Promise.allSettled(Array.from({ length: 8 }, () => resendVerification(owner, ids[0]!)));
   t.equal(race.filter(({ status }) => status === "fulfilled").length, 5, "exactly five of eight at once");
-  t.match(await again(owner, ids[0]!), { code: "CHANNEL_VERIFICATION_LIMIT", details: { scope: "channel", limit: 5 } });
+  matchObject(t, await again(owner, ids[0]!), {
+    code: "CHANNEL_VERIFICATION_LIMIT",
+    details: { scope: "channel", limit: 5 },
+  });
   for (let sent = 5; sent < 20; sent++)
-    t.match(await resendVerification(owner, ids[Math.floor(sent / 5)]!), { mail: "sent" });
-  t.match(await again(owner, ids[4]!), {
+    matchObject(t, await resendVerification(owner, ids[Math.floor(sent / 5)]!), { mail: "sent" });
+  matchObject(t, await again(owner, ids[4]!), {
     code: "CHANNEL_VERIFICATION_LIMIT",
     details: { scope: "organisation", limit: 20 },
   });
   await deleteChannel(owner, ids[0]!);
-  t.match(await again(owner, ids[4]!), { code: "CHANNEL_VERIFICATION_LIMIT" }, "deleting a channel gives no room");
+  matchObject(
+    t,
+    await again(owner, ids[4]!),
+    { code: "CHANNEL_VERIFICATION_LIMIT" },
+    "deleting a channel gives no room",
+  );
   const first = mailbox.mails.find((mail) => mail.to.includes("m1@example.org"));
-  t.match(await post("POST", pathIn(first)), { status: 204 }, "any of the mails confirms");
-  t.match(await again(owner, ids[1]!), { code: "CHANNEL_NOT_VERIFIABLE" });
+  matchObject(t, await post("POST", pathIn(first)), { status: 204 }, "any of the mails confirms");
+  matchObject(t, await again(owner, ids[1]!), { code: "CHANNEL_NOT_VERIFIABLE" });
   clock.advance(day);
   await resendVerification(owner, ids[4]!);
   const { id } = await createChannel(
     owner,
     validate(ChannelCreate, { name: "Hook", config: { type: "webhook", url: "https://hooks.example.org/" } }),
   );
-  t.match(await again(owner, id), { code: "CHANNEL_NOT_VERIFIABLE" });
+  matchObject(t, await again(owner, id), { code: "CHANNEL_NOT_VERIFIABLE" });
 });
 
 t.test("mails with unusable links are purged after a week; the proof of a verified address stays", async (t) => {
@@ -248,7 +263,7 @@ t.test("a loop of creations cannot flood a mailbox", async (t) => {
       values (${newId()}, ${owner.orgId}, ${id}, 'flood@example.org', ${Buffer.from(newId())}, false,
               ${new Date(clock.now())}, ${new Date(clock.now())})`;
   const before = mailbox.mails.length;
-  t.match(await refusal(t, () => createChannel(owner, input("More", "flood@example.org"))), {
+  matchObject(t, await refusal(t, () => createChannel(owner, input("More", "flood@example.org"))), {
     code: "CHANNEL_VERIFICATION_LIMIT",
   });
   t.equal(mailbox.mails.length, before);
@@ -265,7 +280,8 @@ t.test("texts that are not one address are refused", async (t) => {
     "ops@-x.org",
     `${"a".repeat(65)}@example.org`,
   ])
-    t.match(
+    matchObject(
+      t,
       await refusal(t, async () => createChannel(owner, input("x", to))),
       { code: "INVALID_CHANNEL_CONFIG", field: "/config/to" },
       to,

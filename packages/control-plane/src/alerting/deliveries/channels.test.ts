@@ -1,5 +1,6 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { createOutbound } from "../../platform/outbound/client.ts";
 import { getChannel, testChannel, updateChannel } from "../channels/service.ts";
@@ -69,7 +70,10 @@ t.test("a new config and an accepted test end the failing spell; a new name does
   await until(async () => (await getChannel(w.owner, id)).failing_since !== null, "a failure");
   t.not((await updateChannel(w.owner, id, { name: "Renamed" })).failing_since, null);
   const config = { type: "webhook", url: `${sink.url}/y`, headers: {}, secret: null } as const;
-  t.match(await updateChannel(w.owner, id, { config }), { failing_since: null, last_delivery: { state: "dead" } });
+  matchObject(t, await updateChannel(w.owner, id, { config }), {
+    failing_since: null,
+    last_delivery: { state: "dead" },
+  });
 
   await openFor(w, [id]);
   await until(async () => (await getChannel(w.owner, id)).failing_since !== null, "another failure");
@@ -95,11 +99,11 @@ t.test("a failed notification can be sent again once, with its full number of at
 
   const other = await openIncident(w.owner, [channel]);
   const outsider = await newOrg(w.system);
-  t.match(await refusal(t, () => retry(w.owner, incident.incidentId, newId())), { code: "DELIVERY_NOT_FOUND" });
-  t.match(await refusal(t, () => retry(w.owner, incident.incidentId, "x")), { code: "DELIVERY_NOT_FOUND" });
-  t.match(await refusal(t, () => retry(w.owner, other.incidentId)), { code: "DELIVERY_NOT_FOUND" });
-  t.match(await refusal(t, () => retry(outsider)), { code: "INCIDENT_NOT_FOUND" });
-  t.match(await refusal(t, () => retry({ ...w.owner, scopes: new Set(["incidents:read"]) })), {
+  matchObject(t, await refusal(t, () => retry(w.owner, incident.incidentId, newId())), { code: "DELIVERY_NOT_FOUND" });
+  matchObject(t, await refusal(t, () => retry(w.owner, incident.incidentId, "x")), { code: "DELIVERY_NOT_FOUND" });
+  matchObject(t, await refusal(t, () => retry(w.owner, other.incidentId)), { code: "DELIVERY_NOT_FOUND" });
+  matchObject(t, await refusal(t, () => retry(outsider)), { code: "INCIDENT_NOT_FOUND" });
+  matchObject(t, await refusal(t, () => retry({ ...w.owner, scopes: new Set(["incidents:read"]) })), {
     code: "INSUFFICIENT_SCOPE",
   });
   t.equal(sink.received.length, 1);
@@ -113,9 +117,9 @@ t.test("a failed notification can be sent again once, with its full number of at
     "one of eight at once",
   );
   await until(async () => (await attempts(w)).length >= 2, "the second attempt");
-  t.match(await rows(w), [{ id, state: "pending", attempt_count: 2 }], "it keeps the count of its attempts");
+  matchObject(t, await rows(w), [{ id, state: "pending", attempt_count: 2 }], "it keeps the count of its attempts");
   const { items } = await listEvents(w.owner, incident.incidentId, { limit: 10, offset: 0 });
-  t.match(items, [{ kind: "notification_retried", actor: { type: "user" }, detail: { delivery_id: id } }]);
+  matchObject(t, items, [{ kind: "notification_retried", actor: { type: "user" }, detail: { delivery_id: id } }]);
   t.equal(items.length, 1);
   const [entries] =
     await w.sql`select count(*)::int as count from audit_log where resource_id = ${incident.incidentId}`;
@@ -126,7 +130,7 @@ t.test("a failed notification can be sent again once, with its full number of at
   await until(async () => (await rows(w))[0]!.state === "delivered", "the third attempt");
   const ids = sink.received.map(({ body }) => (JSON.parse(body.toString()) as { delivery_id: string }).delivery_id);
   t.strictSame(ids, [id, id, id], "always the same delivery_id");
-  t.match(await refusal(t, retry), { code: "DELIVERY_NOT_DEAD" });
+  matchObject(t, await refusal(t, retry), { code: "DELIVERY_NOT_DEAD" });
 });
 
 t.test("a failed notification is not sent after a newer one", async (t) => {
@@ -136,7 +140,9 @@ t.test("a failed notification is not sent after a newer one", async (t) => {
   await write(w, [outboxNotice(w.owner, incident, "opened"), outboxNotice(w.owner, incident, "reminder")]);
   await w.sql`update deliveries set state = case reason when 'opened' then 'dead' else 'delivered' end`;
   const { id } = (await rows(w))[0]!;
-  t.match(await refusal(t, () => retryDelivery(w.owner, incident.incidentId, id)), { code: "DELIVERY_SUPERSEDED" });
+  matchObject(t, await refusal(t, () => retryDelivery(w.owner, incident.incidentId, id)), {
+    code: "DELIVERY_SUPERSEDED",
+  });
 });
 
 t.test("Retry-After pauses the whole channel, and then one message is sent at a time", async (t) => {

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { updateChannel, deleteChannel } from "../channels/service.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
 import { writeDeliveries } from "./outbox.ts";
@@ -33,7 +34,7 @@ t.test("the outbox: one row for each enabled channel bound to the target, once",
   t.equal(await write(w, []), 0);
   t.equal(await write(w, opened), 2);
   t.equal(await write(w, opened), 0, "the same notice again changes nothing");
-  t.match(await rows(w), [
+  matchObject(t, await rows(w), [
     {
       channel_name: "first",
       state: "pending",
@@ -50,7 +51,8 @@ t.test("the outbox: one row for each enabled channel bound to the target, once",
   t.equal(await write(w, [outboxNotice(owner, bound, "reminder")]), 3);
   await sql`update deliveries set state = 'dead' where channel_id = ${second} and reason = 'opened'`;
   t.equal(await write(w, [outboxNotice(owner, bound, "resolved")]), 1);
-  t.match(
+  matchObject(
+    t,
     await sql`select channel_name from deliveries where reason = 'resolved'`,
     [{ channel_name: "first" }],
     "a channel that did not get the opening does not get the recovery",
@@ -84,9 +86,14 @@ t.test("a notice is sent as soon as it is committed, and the receiver gets it on
   const incident = await openIncident(w.owner, [await webhookTo(w.owner, sink.url)]);
   await write(w, [outboxNotice(w.owner, incident, "opened")]);
   const done = await until(async () => (await rows(w)).find(({ state }) => state === "delivered"), "the delivery");
-  t.match(done, { attempt_count: 1, next_attempt_at: null, leased_until: null, delivered_at: new Date(w.clock.now()) });
+  matchObject(t, done, {
+    attempt_count: 1,
+    next_attempt_at: null,
+    leased_until: null,
+    delivered_at: new Date(w.clock.now()),
+  });
   t.strictSame(await attempts(w), [{ number: 1, ok: true, status: 200, error: null }]);
-  t.match(JSON.parse(sink.received[0]!.body.toString()), {
+  matchObject(t, JSON.parse(sink.received[0]!.body.toString()), {
     delivery_id: done?.id,
     incident_id: incident.incidentId,
     monitor_name: "shop – Köln",
@@ -113,7 +120,7 @@ t.test("the recovery never overtakes the opening", async (t) => {
     "another incident, which does not wait",
   );
   const waiting = (await rows(w)).filter(({ state }) => state === "pending");
-  t.match(waiting, [
+  matchObject(t, waiting, [
     { reason: "opened", attempt_count: 1 },
     { reason: "resolved", attempt_count: 0 },
   ]);
@@ -140,8 +147,9 @@ t.test("a receiver that fails: eight attempts with growing pauses, then dead", a
     await later(w, 1);
   }
   const given = await until(async () => (await rows(w)).find(({ state }) => state === "dead"), "the end");
-  t.match(given, { attempt_count: 8, next_attempt_at: null, delivered_at: null });
-  t.match(
+  matchObject(t, given, { attempt_count: 8, next_attempt_at: null, delivered_at: null });
+  matchObject(
+    t,
     await attempts(w),
     Array.from({ length: 8 }, (_, at) => ({
       number: at + 1,
@@ -156,7 +164,7 @@ t.test("a receiver that fails: eight attempts with growing pauses, then dead", a
     1,
     "the same body, with the same delivery_id, each time",
   );
-  t.match(w.log.lines.at(-1), {
+  matchObject(t, w.log.lines.at(-1), {
     level: "warn",
     message: "a delivery has failed permanently",
     fields: { channel: "Ops" },
@@ -192,7 +200,8 @@ t.test("the reply of the receiver decides the next state", async (t) => {
   await until(async () => (await rows(w)).every(({ attempt_count }) => attempt_count >= 1), "all attempts");
   const found = await rows(w);
   for (const [at, [status, , expected]] of cases.entries())
-    t.match(
+    matchObject(
+      t,
       found.find(({ channel_name }) => channel_name === `case ${at}`),
       expected,
       String(status),
@@ -246,7 +255,7 @@ t.test("a channel whose secrets cannot be opened: each attempt fails with the re
     await later(w, 3_600_000);
   }
   const dead = await until(async () => (await rows(w)).find(({ state }) => state === "dead"), "the end");
-  t.match(dead, { channel_name: "lost", attempt_count: maxAttempts, next_attempt_at: null });
+  matchObject(t, dead, { channel_name: "lost", attempt_count: maxAttempts, next_attempt_at: null });
   t.strictSame(
     new Set((await attempts(w)).filter(({ ok }) => !ok).map(({ error }) => error)),
     new Set(["the secrets of the channel were sealed under a key that is not configured here"]),
@@ -287,7 +296,7 @@ t.test("notices of a deleted organisation are held, and dropped when it is resto
   ]);
 
   await restoreOrg(gone, gone.orgId, effects);
-  t.match(await held(), [{ state: "dead" }, { state: "dead" }]);
+  matchObject(t, await held(), [{ state: "dead" }, { state: "dead" }]);
   t.strictSame(
     (await attempts(w)).filter(({ ok }) => !ok).map(({ error }) => error),
     Array.from({ length: 2 }, () => "the organisation was deleted when this was to be sent"),
@@ -402,7 +411,7 @@ t.test(
     } as const;
     t.equal((await recordAttempts(w.sql, [lateAttempt])).size, 0);
     await releaseDelivery(w.sql, held!);
-    t.match(await row(w), { state: "delivered", attempt_count: 1 });
+    matchObject(t, await row(w), { state: "delivered", attempt_count: 1 });
     t.equal((await attempts(w)).length, 3);
   },
 );

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
 import { createChannel, updateChannel } from "../channels/service.ts";
@@ -110,7 +111,7 @@ t.test("one dead host behind 880 monitors is one message to a chat, and one for 
   t.equal(new Set(digested.map(({ digest_id }) => digest_id)).size, 1);
   t.ok(digested.some(({ id }) => id === digested[0]!.digest_id));
   const [logged] = await w.sql`select count(*)::int as count, bool_and(ok) as ok from delivery_attempts`;
-  t.match(logged, { count: 880 + each, ok: true }, "an attempt in the log of every incident");
+  matchObject(t, logged, { count: 880 + each, ok: true }, "an attempt in the log of every incident");
 
   await write(w, pairs, "resolved");
   await later(w, 0);
@@ -257,12 +258,12 @@ t.test("replicas form one digest, and a killed one is sent again under the same 
   await Promise.all(replicas.map((system) => gatherDigests(system, stormRules(20))));
   t.equal(new Set((await rows(w)).map(({ digest_id }) => digest_id)).size, 1);
   const [first, ...others] = await claim(w);
-  t.match(first, { digest_id: first!.id });
+  matchObject(t, first, { digest_id: first!.id });
   t.strictSame(others, []);
   t.strictSame([...(await claim(w))], [], "it is leased");
   // The process that held it was killed.
   w.clock.advance(60_000);
-  t.match(await claim(w), [{ id: first!.id, digest_id: first!.id }]);
+  matchObject(t, await claim(w), [{ id: first!.id, digest_id: first!.id }]);
 });
 
 t.test("the rest of a digest is sent when the monitor of its first delivery is deleted", async (t) => {
@@ -275,7 +276,7 @@ t.test("the rest of a digest is sent when the monitor of its first delivery is d
   deliverer(t, w);
   await later(w, 0);
   await allDelivered(w);
-  t.match(texts(), [/29 monitors are down/]);
+  matchObject(t, texts(), [/29 monitors are down/]);
 });
 
 t.test("a digest of a channel that became a webhook is sent one by one; of a disabled channel it fails", async (t) => {
@@ -335,7 +336,7 @@ t.test("the groups of a digest: by host, else by tag, largest first, with the wo
   );
   t.equal(digest.total, 6);
   t.equal(digest.url, "https://status.example.org/incidents");
-  t.match("groups" in digest && digest.groups, [
+  matchObject(t, "groups" in digest && digest.groups, [
     { cause: "shop", total: 3, worst: { monitor_name: "c1" } },
     { cause: "a.example.org", total: 2, worst: { monitor_name: "a2" } },
     { cause: null, total: 1, worst: { monitor_name: "e1" } },

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { noon, hour, minute, until } from "../../testing/clock.ts";
 import { deliveryScene } from "../../testing/deliveries.ts";
@@ -63,7 +64,7 @@ t.test("an opening waits until the hours begin, and leaves once on two replicas"
   await report(target, "FF");
   t.strictSame(await log(target), ["opened held"]);
   const { in_words: words, deliveries } = await explainIncident(owner, await idOf(target));
-  t.match(deliveries, [{ held_by: "hours", next_attempt_at: new Date(noon + hour).toISOString() }]);
+  matchObject(t, deliveries, [{ held_by: "hours", next_attempt_at: new Date(noon + hour).toISOString() }]);
   t.ok(words.some((sentence) => /^Held until .*active hours\.$/.test(sentence)));
   clock.at = noon + hour - 1;
   t.equal(await release(), 0);

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { isMaintenanceDue } from "./engine.ts";
 import { followMaintenance } from "./maintenance.ts";
 import { sendReminders } from "./reminders.ts";
@@ -48,17 +49,17 @@ async function family(changes: object = {}): Promise<[parent: string, child: str
 t.test("a child's opening is held while its parent is down, and is sent after the child failed again", async (t) => {
   const [parent, child] = await family({ renotify_interval_secs: 60 });
   await report(parent, "FF");
-  t.match(await notice(parent, "opened"), { affected: 1 });
+  matchObject(t, await notice(parent, "opened"), { affected: 1 });
   await report(child, "FF");
   t.strictSame(await notices(child), []);
   t.ok((await events(await idOf(child))).includes("child_held"));
   const { held, in_words: words } = await explainIncident(owner, await idOf(child));
-  t.match(held, [{ by: "dependency", id: await idOf(parent), reason: "Switch", until: null }]);
+  matchObject(t, held, [{ by: "dependency", id: await idOf(parent), reason: "Switch", until: null }]);
   t.ok(words.includes("The opening is held: Switch is down, which this monitor depends on."));
   clock.advance(2 * minute);
   t.strictSame([await follow(), await sendReminders(system)], [0, 0], "no reminder of an opening that was not sent");
   await report(parent, "PP");
-  t.match(await notice(parent, "resolved"), { held: 1 });
+  matchObject(t, await notice(parent, "resolved"), { held: 1 });
   await follow();
   t.equal(await stage(child), "recheck");
   t.ok((await asked()).has(child), "the child is checked once more");
@@ -157,7 +158,7 @@ t.test("a second parent that is down takes over; a check that nobody makes hides
   await report(first, "PP");
   await follow();
   t.equal(await stage(child), "parent");
-  t.match((await explainIncident(owner, await idOf(child))).held, [{ reason: "Router" }]);
+  matchObject(t, (await explainIncident(owner, await idOf(child))).held, [{ reason: "Router" }]);
   const [switched, flapping] = await family();
   const skipping = await monitor({ depends_on: [switched] });
   for (const one of [switched, flapping, skipping]) await report(one, "FF");

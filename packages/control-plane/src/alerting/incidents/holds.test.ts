@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import type { System } from "../../platform/context.ts";
 import { countFailingSlots } from "../../monitoring/results/engine.ts";
@@ -357,7 +358,7 @@ t.test("each rule finds the fault that breaks it", async (t) => {
     await sql.unsafe(`
       create function planted() returns trigger language plpgsql as $$ begin ${body}; return new; end $$;
       create trigger planted ${when} on ${table} for each row execute function planted();`);
-    t.match(await play(), found, title);
+    matchObject(t, await play(), found, title);
     await sql.unsafe("drop function planted() cascade");
   }
 });

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
 import { sendReminders } from "./reminders.ts";
@@ -68,11 +69,11 @@ t.test("the timeline has every transition once, in order, with its cause", async
       "resolved Milan",
     ],
   );
-  t.match(items[0]!.detail, { severity: "minor", regions_down: ["eu"], error: "connection refused" });
-  t.match(items[4]!.detail, { public_title: "Checkout down" });
-  t.match(items[5]!.detail, { before: "major", after: "critical", pinned: true });
-  t.match(items[6]!.detail, { phase: "identified", message: "Found it." });
-  t.match(items[9]!.detail, { closed_by: "person" });
+  matchObject(t, items[0]!.detail, { severity: "minor", regions_down: ["eu"], error: "connection refused" });
+  matchObject(t, items[4]!.detail, { public_title: "Checkout down" });
+  matchObject(t, items[5]!.detail, { before: "major", after: "critical", pinned: true });
+  matchObject(t, items[6]!.detail, { phase: "identified", message: "Found it." });
+  matchObject(t, items[9]!.detail, { closed_by: "person" });
   const times = items.map(({ at }) => at);
   t.strictSame(times, [...new Set(times)].sort(), "each later than the one before, also in the same millisecond");
 });
@@ -114,23 +115,33 @@ t.test("late runs that take an incident back leave a retracted event, and no lis
     kinds.map(({ kind }) => kind),
     ["opened", "retracted"],
   );
-  t.match(await refusal(t, () => listEvents(owner, one!.id, page)), { code: "INCIDENT_NOT_FOUND" });
+  matchObject(t, await refusal(t, () => listEvents(owner, one!.id, page)), { code: "INCIDENT_NOT_FOUND" });
 });
 
 t.test("a severity set by a person stays, and null brings the severity of the engine back", async (t) => {
   const { target, id } = await outage({}, "DD");
-  t.match(await narrateIncident(owner, id, { severity: "minor" }), { severity: "minor", severity_pinned: true });
+  matchObject(t, await narrateIncident(owner, id, { severity: "minor" }), { severity: "minor", severity_pinned: true });
   clock.advance(minute);
   await report(target, "F");
-  t.match(await getIncident(owner, id), { severity: "minor", severity_pinned: true }, "the engine does not raise it");
+  matchObject(
+    t,
+    await getIncident(owner, id),
+    { severity: "minor", severity_pinned: true },
+    "the engine does not raise it",
+  );
   t.strictSame(await notices(target), ["opened"], "and notifies of no escalation");
-  t.match(await narrateIncident(owner, id, {}), { severity: "minor", severity_pinned: true }, "left out: as it was");
-  t.match(await narrateIncident(owner, id, { severity: "critical" }), { severity: "critical" });
+  matchObject(
+    t,
+    await narrateIncident(owner, id, {}),
+    { severity: "minor", severity_pinned: true },
+    "left out: as it was",
+  );
+  matchObject(t, await narrateIncident(owner, id, { severity: "critical" }), { severity: "critical" });
   await report(target, "PP");
   const [sent] = await sql<{ notice: { severity: string; urgency: string } }[]>`
     select notice from deliveries where incident_id = ${id} and reason = 'resolved'`;
-  t.match(sent!.notice, { severity: "critical", urgency: "high" }, "notices carry the pinned severity");
-  t.match(await narrateIncident(owner, id, { severity: null }), { severity: "major", severity_pinned: false });
+  matchObject(t, sent!.notice, { severity: "critical", urgency: "high" }, "notices carry the pinned severity");
+  matchObject(t, await narrateIncident(owner, id, { severity: null }), { severity: "major", severity_pinned: false });
 });
 
 t.test("title and description: set, left out, cleared, also after the end; texts are stored cleaned", async (t) => {
@@ -140,21 +151,21 @@ t.test("title and description: set, left out, cleared, also after the end; texts
   const served = await serveWhole(t, world);
   const browser = asking(served, await signedIn(owner));
   const path = `/api/v1/incidents/${id}`;
-  t.match(await browser("PATCH", path, text), {
+  matchObject(t, await browser("PATCH", path, text), {
     status: 200,
     body: { public_title: "Checkout down", public_description: "Line 1\nLine 2" },
   });
-  t.match(await browser("PATCH", path, { public_title: null }), {
+  matchObject(t, await browser("PATCH", path, { public_title: null }), {
     body: { public_title: null, public_description: "Line 1\nLine 2", severity: "major" },
   });
   for (const phase of ["resolved", "postmortem"])
-    t.match(await browser("POST", `${path}/updates`, { phase, message: `<b>${phase}</b>` }), { status: 201 });
-  t.match((await listUpdates(owner, id, page)).items, [
+    matchObject(t, await browser("POST", `${path}/updates`, { phase, message: `<b>${phase}</b>` }), { status: 201 });
+  matchObject(t, (await listUpdates(owner, id, page)).items, [
     { phase: "postmortem", message: "<b>postmortem</b>", author: { type: "user", id: owner.userId } },
     { phase: "resolved" },
   ]);
   const program = asking(served, await withToken(owner));
-  t.match(await program("POST", `${path}/updates`, { phase: "postmortem", message: "x".repeat(2000) }), {
+  matchObject(t, await program("POST", `${path}/updates`, { phase: "postmortem", message: "x".repeat(2000) }), {
     status: 201,
     body: { author: { type: "token", name: "Test" } },
   });
@@ -163,19 +174,19 @@ t.test("title and description: set, left out, cleared, also after the end; texts
 t.test("phase resolved closes nothing", async (t) => {
   const { id } = await outage();
   await postUpdate(owner, id, { phase: "resolved", message: "Should be fine." });
-  t.match(await getIncident(owner, id), { state: "open" });
+  matchObject(t, await getIncident(owner, id), { state: "open" });
 });
 
 t.test("an acknowledgement stops reminders and shows person and time; undone, they resume", async (t) => {
   const { target, id } = await outage({ renotify_interval_secs: 60 });
   clock.advance(minute);
-  t.match(await acknowledgeIncident(owner, id), {
+  matchObject(t, await acknowledgeIncident(owner, id), {
     acknowledged_at: new Date(clock.now()).toISOString(),
     acknowledged_by: { type: "user", id: owner.userId, name: owner.userId },
   });
   clock.advance(hour);
   t.equal(await sendReminders(system), 0);
-  t.match(await unacknowledgeIncident(owner, id), { acknowledged_at: null, acknowledged_by: null });
+  matchObject(t, await unacknowledgeIncident(owner, id), { acknowledged_at: null, acknowledged_by: null });
   await unacknowledgeIncident(owner, id);
   t.equal(await sendReminders(system), 1, "one, however many were missed");
   t.equal(await sendReminders(system), 0);
@@ -195,7 +206,7 @@ t.test("many are acknowledged at once; foreign, absent and malformed ids are lis
   await report(c.target, "PP");
   const stranger = { ...owner, orgId: newId() } as Ctx;
   const ids = [b.id, a.id, "nonsense", newId(), b.id, c.id];
-  t.match(await bulkIncidentAction(owner, { ids, action: { type: "acknowledge" } }), {
+  matchObject(t, await bulkIncidentAction(owner, { ids, action: { type: "acknowledge" } }), {
     succeeded: [b.id, a.id, c.id],
     failed: [
       { id: "nonsense", code: "INVALID_ID" },
@@ -204,9 +215,13 @@ t.test("many are acknowledged at once; foreign, absent and malformed ids are lis
   });
   for (const { id } of [a, b]) t.strictSame(await events(id), ["opened", "acknowledged"]);
   t.strictSame(await events(c.id), ["opened", "resolved"], "a closed one stays as it is");
-  t.match(await bulkIncidentAction({ ...stranger }, { ids: [a.id], action: { type: "acknowledge" } }).catch(String), {
-    failed: [{ code: "INCIDENT_NOT_FOUND" }],
-  });
+  matchObject(
+    t,
+    await bulkIncidentAction({ ...stranger }, { ids: [a.id], action: { type: "acknowledge" } }).catch(String),
+    {
+      failed: [{ code: "INCIDENT_NOT_FOUND" }],
+    },
+  );
 });
 
 t.test("the list is filtered by state, monitor, severity and time, open ones first", async (t) => {
@@ -227,23 +242,26 @@ t.test("the list is filtered by state, monitor, severity and time, open ones fir
   t.strictSame(await found({ from: at(minute) }), ["major open"], "not over before from");
   t.strictSame(await found({ to: at(minute) }), ["minor closed"], "begun before to");
   t.strictSame(await found({ from: at(-minute), to: at(2 * hour) }), ["major open", "minor closed"]);
-  t.match(await refusal(t, () => found({ from: at(1), to: at(0) })), { code: "BAD_TIME_RANGE", field: "/query/to" });
-  t.match(await refusal(t, () => found({ from: "2016-12-31T23:59:60Z" })), { code: "INVALID_QUERY" });
+  matchObject(t, await refusal(t, () => found({ from: at(1), to: at(0) })), {
+    code: "BAD_TIME_RANGE",
+    field: "/query/to",
+  });
+  matchObject(t, await refusal(t, () => found({ from: "2016-12-31T23:59:60Z" })), { code: "INVALID_QUERY" });
 });
 
 t.test("an explanation has the cause of the incident and its notifications in words", async (t) => {
   const { id } = await outage({ region_policy: { count: 1 } });
   await world.maintain((await getIncident(owner, id)).target_id, -minute, hour);
   const { in_words: words, maintenance, regions } = await explainIncident(owner, id);
-  t.match(words, [
+  matchObject(t, words, [
     /^Opened at 2026-11-20 13:00:02 UTC: enough regions had 2 consecutive failing checks\.$/,
     /^eu votes failing: 2 failing checks since 2026-11-20 13:00:01 UTC\. Last error: connection refused\.$/,
     /^1 of 1 live region fails; the policy \(count 1\) needs 1\.$/,
     /^Notifications are held until 2026-11-20 14:00:02 UTC: maintenance "Upgrade"\.$/,
     /^Pending: opening to channel .* \(webhook\)\./,
   ]);
-  t.match(maintenance, { title: "Upgrade" });
-  t.match(regions, [{ consecutive_since: "2026-11-20T13:00:01.000Z" }]);
+  matchObject(t, maintenance, { title: "Upgrade" });
+  matchObject(t, regions, [{ consecutive_since: "2026-11-20T13:00:01.000Z" }]);
 });
 
 t.test("notify_recovery is off on every path: passing checks, by hand, an edited policy", async (t) => {
@@ -259,7 +277,7 @@ t.test("notify_recovery is off on every path: passing checks, by hand, an edited
     const { target, id } = await outage({ notify_recovery: false });
     clock.advance(second);
     await end(target, id);
-    t.match(await getIncident(owner, id), { state: "closed" }, `path ${at}`);
+    matchObject(t, await getIncident(owner, id), { state: "closed" }, `path ${at}`);
     t.strictSame(await notices(target), ["opened"], `path ${at}`);
   }
 });
@@ -267,7 +285,7 @@ t.test("notify_recovery is off on every path: passing checks, by hand, an edited
 t.test("a pause is a resolved event of the person who paused, without a notice", async (t) => {
   const { target, id } = await outage();
   await updateTarget(owner, target, { enabled: false });
-  t.match((await listEvents(owner, id, page)).items.at(-1), {
+  matchObject(t, (await listEvents(owner, id, page)).items.at(-1), {
     kind: "resolved",
     actor: { type: "user", id: owner.userId },
     detail: { closed_by: "pause" },
@@ -304,7 +322,7 @@ t.test("changes by many at once: one transition each, and nothing is lost", asyn
       ["Of the one", "Of the other"],
       "both updates",
     );
-    t.match(await getIncident(owner, id), {
+    matchObject(t, await getIncident(owner, id), {
       state: "closed",
       public_title: "A",
       public_description: "B",

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { System } from "../../platform/context.ts";
 import { sendReminders } from "./reminders.ts";
 import { updateTarget } from "../../monitoring/targets/service.ts";
@@ -130,7 +131,7 @@ t.test("an escalation of a held opening is that opening, with the raised severit
   t.equal(await follow(system), 1);
   const sent = await sql<{ notice: object }[]>`
     select d.notice from deliveries d join incidents i on i.id = d.incident_id where i.target_id = ${target}`;
-  t.match(sent, [{ notice: { reason: "opened", severity: "major" } }]);
+  matchObject(t, sent, [{ notice: { reason: "opened", severity: "major" } }]);
 });
 
 t.test("a transition between the end of the window and the job counts", async (t) => {
@@ -189,7 +190,7 @@ t.test("the timeline names the window; an acknowledgement inside it holds nothin
   clock.advance(hour);
   t.equal(await follow(system), 1);
   const { items } = await listEvents(owner, id, { limit: 10, offset: 0 });
-  t.match(items[1], {
+  matchObject(t, items[1], {
     kind: "maintenance_started",
     actor: { type: "engine" },
     detail: { window_id, title: "Upgrade" },

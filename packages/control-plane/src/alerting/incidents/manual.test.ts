@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { updateTarget } from "../../monitoring/targets/service.ts";
 import { hour, minute, noon } from "../../testing/clock.ts";
 import { openOutages } from "../../testing/outages.ts";
@@ -31,7 +32,7 @@ t.test("an incident of a person notifies, has its first update, and stays open w
   const target = await monitor();
   await report(target, "PPP");
   const made = await open(target, "critical");
-  t.match(made, {
+  matchObject(t, made, {
     state: "open",
     opened_by: "person",
     severity: "critical",
@@ -40,19 +41,19 @@ t.test("an incident of a person notifies, has its first update, and stays open w
     error_sample: "Payments are declined",
     regions_down: [],
   });
-  t.match((await listUpdates(owner, made.id, { limit: 5, offset: 0 })).items, [
+  matchObject(t, (await listUpdates(owner, made.id, { limit: 5, offset: 0 })).items, [
     { phase: "investigating", message: "We look into it." },
   ]);
-  t.match((await listEvents(owner, made.id, { limit: 5, offset: 0 })).items[0], {
+  matchObject(t, (await listEvents(owner, made.id, { limit: 5, offset: 0 })).items[0], {
     kind: "opened",
     actor: { type: "user" },
     detail: { severity: "critical" },
   });
   const [sent] = await sql<{ notice: object }[]>`select notice from deliveries where incident_id = ${made.id}`;
-  t.match(sent, { notice: { reason: "opened", severity: "critical", error_sample: "Payments are declined" } });
+  matchObject(t, sent, { notice: { reason: "opened", severity: "critical", error_sample: "Payments are declined" } });
   await report(target, "PPPP");
-  t.match(await getIncident(owner, made.id), { state: "open" });
-  t.match(await resolveIncident(owner, made.id), { state: "closed", closed_by: "person" });
+  matchObject(t, await getIncident(owner, made.id), { state: "open" });
+  matchObject(t, await resolveIncident(owner, made.id), { state: "closed", closed_by: "person" });
   t.strictSame(await notices(target), ["opened", "resolved"]);
   await report(target, "PPPP");
   t.equal((await incidents(target)).length, 1);
@@ -62,23 +63,23 @@ t.test("failing runs join it; after it is closed the ordinary rules apply again"
   const target = await monitor();
   const made = await open(target, "minor");
   await report(target, "FFF");
-  t.match(await getIncident(owner, made.id), { state: "open", severity: "minor", regions_down: ["eu"] });
+  matchObject(t, await getIncident(owner, made.id), { state: "open", severity: "minor", regions_down: ["eu"] });
   t.strictSame(await notices(target), ["opened"], "a pinned severity does not escalate");
   await report(target, "PPPP");
-  t.match(await getIncident(owner, made.id), { state: "open", regions_up: ["eu"] });
+  matchObject(t, await getIncident(owner, made.id), { state: "open", regions_up: ["eu"] });
   await resolveIncident(owner, made.id);
   clock.advance(hour);
   await report(target, "FF");
-  t.match(await incidents(target), [{ state: "open", opened_by: "engine" }, { state: "closed" }]);
+  matchObject(t, await incidents(target), [{ state: "open", opened_by: "engine" }, { state: "closed" }]);
   await report(target, "PP");
-  t.match(await incidents(target), [{ state: "closed", closed_by: "engine" }, { state: "closed" }]);
+  matchObject(t, await incidents(target), [{ state: "closed", closed_by: "engine" }, { state: "closed" }]);
 });
 
 t.test("a target has one open incident: of the engine or of a person", async (t) => {
   const target = await monitor();
   await report(target, "FF");
   const [failing] = await incidents(target);
-  t.match(await refusal(t, () => open(target)), {
+  matchObject(t, await refusal(t, () => open(target)), {
     code: "INCIDENT_ALREADY_OPEN",
     details: { incident_id: failing!.id },
   });
@@ -98,7 +99,7 @@ t.test("a pause closes it silently; a maintenance window holds its notice", asyn
   await followMaintenance(system);
   t.strictSame(await notices(target), ["opened"]);
   await updateTarget(owner, target, { enabled: false });
-  t.match(await getIncident(owner, made.id), { state: "closed", closed_by: "pause" });
+  matchObject(t, await getIncident(owner, made.id), { state: "closed", closed_by: "pause" });
   t.strictSame(await notices(target), ["opened"]);
   t.ok((await events(made.id)).includes("resolved"));
 });
@@ -109,12 +110,14 @@ t.test(
     const { id } = await open(await monitor());
     const note = (message: unknown, ctx = owner, of = id) =>
       refusal(t, async () => await postNote(ctx, of, validate(NewNote, { message })));
-    t.match(await note(" "), { code: "EMPTY_MESSAGE", field: "/message" });
-    t.match(await note("x".repeat(2001)), { code: "MESSAGE_TOO_LONG", field: "/message" });
-    t.match(await note("foreign", await newOrg(system)), { code: "INCIDENT_NOT_FOUND" });
-    t.match(await note("unscoped", { ...owner, scopes: new Set(["incidents:read"]) }), { code: "INSUFFICIENT_SCOPE" });
+    matchObject(t, await note(" "), { code: "EMPTY_MESSAGE", field: "/message" });
+    matchObject(t, await note("x".repeat(2001)), { code: "MESSAGE_TOO_LONG", field: "/message" });
+    matchObject(t, await note("foreign", await newOrg(system)), { code: "INCIDENT_NOT_FOUND" });
+    matchObject(t, await note("unscoped", { ...owner, scopes: new Set(["incidents:read"]) }), {
+      code: "INSUFFICIENT_SCOPE",
+    });
     for (let n = 0; n < 100; n++) await postNote(owner, id, { message: `note ${n}` });
-    t.match(await note("one more"), { code: "QUOTA_EXCEEDED" });
+    matchObject(t, await note("one more"), { code: "QUOTA_EXCEEDED" });
     t.equal((await listUpdates(owner, id, { limit: 5, offset: 0 })).total, 1, "none of them is public");
   },
 );
@@ -144,25 +147,26 @@ t.test("an incident that is over has its times, and neither notifies a channel n
   const targets = [await monitor(), await monitor()];
   const times = { started_at: iso(noon - 3 * hour), ended_at: iso(noon - 2 * hour) };
   const made = await reportIncidents(owner, targets, { ...words, ...times });
-  t.match(
+  matchObject(
+    t,
     made,
     targets.map((target_id) => ({ target_id, state: "closed", duration_secs: 3600, ...times })),
   );
-  t.match(made[0], { opened_by: "person", closed_by: "person", severity: "critical", severity_pinned: true });
+  matchObject(t, made[0], { opened_by: "person", closed_by: "person", severity: "critical", severity_pinned: true });
   t.notOk("imported" in made[0]!);
   t.strictSame(await notices(targets[0]!), []);
-  t.match((await listEvents(owner, made[0]!.id, { limit: 5, offset: 0 })).items, [
+  matchObject(t, (await listEvents(owner, made[0]!.id, { limit: 5, offset: 0 })).items, [
     { kind: "opened", at: times.started_at, actor: { type: "user" } },
     { kind: "resolved", at: times.ended_at },
     { kind: "updated", detail: { phase: "resolved" } },
   ]);
-  t.match((await listUpdates(owner, made[0]!.id, { limit: 5, offset: 0 })).items, [
+  matchObject(t, (await listUpdates(owner, made[0]!.id, { limit: 5, offset: 0 })).items, [
     { phase: "resolved", created_at: times.ended_at },
   ]);
   await report(targets[0]!, "FF");
-  t.match(await incidents(targets[0]!), [{ state: "open", opened_by: "engine" }, { state: "closed" }]);
+  matchObject(t, await incidents(targets[0]!), [{ state: "open", opened_by: "engine" }, { state: "closed" }]);
   const minor = await reportIncidents(owner, [targets[1]!], { ...words, ...times, severity: "minor", notify: false });
-  t.match(minor, [{ severity: "minor", peak_severity: "minor" }]);
+  matchObject(t, minor, [{ severity: "minor", peak_severity: "minor" }]);
   const [update] = await sql`select notify_subscribers from incident_updates where incident_id = ${minor[0]!.id}`;
   t.equal(update!["notify_subscribers"], false);
 });
@@ -171,25 +175,25 @@ t.test("an open incident may have begun within the hour; without notify no chann
   const target = await monitor({ renotify_interval: 60 });
   const times = { started_at: iso(noon - 20 * minute) };
   const [made] = await reportIncidents(owner, [target], { ...words, ...times, notify: false });
-  t.match(made, { state: "open", started_at: times.started_at, outage_since: times.started_at });
+  matchObject(t, made, { state: "open", started_at: times.started_at, outage_since: times.started_at });
   await report(target, "FPF");
   const [row] = await sql`select reminder_due_at from incidents where id = ${made!.id}`;
   t.equal(row!["reminder_due_at"], null);
   clock.advance(hour);
-  t.match(await resolveIncident(owner, made!.id), { state: "closed", duration_secs: 80 * 60 + 3 });
+  matchObject(t, await resolveIncident(owner, made!.id), { state: "closed", duration_secs: 80 * 60 + 3 });
   t.strictSame(await notices(target), []);
 });
 
 t.test("incidents of several targets are all or none, and their times are checked", async (t) => {
   const [first, second] = [await monitor(), await monitor()];
   const made = await open(second);
-  t.match(await refusal(t, () => reportIncidents(owner, [first, second], words)), {
+  matchObject(t, await refusal(t, () => reportIncidents(owner, [first, second], words)), {
     code: "INCIDENT_ALREADY_OPEN",
     details: { incident_id: made.id },
   });
   t.strictSame(await incidents(first), []);
   const other = await newOrg(system);
-  t.match(await refusal(t, () => reportIncidents(other, [first], words)), { code: "TARGET_NOT_FOUND" });
+  matchObject(t, await refusal(t, () => reportIncidents(other, [first], words)), { code: "TARGET_NOT_FOUND" });
   for (const [started, ended, field] of [
     [noon + minute, null, "/started_at"],
     [noon - hour - 1, null, "/ended_at"],
@@ -197,7 +201,7 @@ t.test("incidents of several targets are all or none, and their times are checke
     [noon - hour, noon + 1, "/ended_at"],
   ] as const) {
     const times = { started_at: iso(started), ...(ended === null ? {} : { ended_at: iso(ended) }) };
-    t.match(await refusal(t, () => reportIncidents(owner, [first], { ...words, ...times })), {
+    matchObject(t, await refusal(t, () => reportIncidents(owner, [first], { ...words, ...times })), {
       code: "INVALID_TIME_RANGE",
       field,
     });

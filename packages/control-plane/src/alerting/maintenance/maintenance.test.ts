@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
 import { serve } from "../../testing/app.ts";
@@ -35,37 +36,40 @@ t.beforeEach(async () => {
 
 t.test("a window is created, changed, active, ended early, and then final", async (t) => {
   const made = await ask("POST", path, input({ description: "The shop is read-only.", write_source: "terraform" }));
-  t.match(made, {
+  matchObject(t, made, {
     status: 201,
     body: { ...input(), description: "The shop is read-only.", state: "upcoming", write_source: "api" },
   });
   const own = `${path}/${made.body.id}`;
   t.equal(made.headers.get("location"), own);
   t.strictSame((await ask("GET", own)).body, made.body);
-  t.match((await ask("PATCH", own, { description: null, component_ids: [api, web] })).body, {
+  matchObject(t, (await ask("PATCH", own, { description: null, component_ids: [api, web] })).body, {
     description: null,
     component_ids: [api, web],
   });
 
   clock.at = noon + 90 * minute;
-  t.match((await ask("GET", own)).body, { state: "active" });
+  matchObject(t, (await ask("GET", own)).body, { state: "active" });
   const refused = async (patch: object, code: string, field: string) =>
-    t.match(await ask("PATCH", own, patch), { status: 400, body: { error: { code, field } } });
+    matchObject(t, await ask("PATCH", own, patch), { status: 400, body: { error: { code, field } } });
   await refused({ starts_at: at(0) }, "INVALID_TIME_RANGE", "/starts_at");
   await refused({ component_ids: [web] }, "INVALID_COMPONENT_ID", "/component_ids");
   t.equal((await ask("PATCH", own, { title: "Longer", starts_at: at(hour), ends_at: at(3 * hour) })).status, 200);
-  t.match((await ask("PATCH", own, { ends_at: at(80 * minute) })).body, { state: "past", ends_at: at(90 * minute) });
-  t.match(await ask("PATCH", own, { title: "Again" }), {
+  matchObject(t, (await ask("PATCH", own, { ends_at: at(80 * minute) })).body, {
+    state: "past",
+    ends_at: at(90 * minute),
+  });
+  matchObject(t, await ask("PATCH", own, { title: "Again" }), {
     status: 422,
     body: { error: { code: "MAINTENANCE_COMPLETED" } },
   });
   t.equal((await ask("DELETE", own)).status, 204);
-  t.match(await ask("GET", own), { status: 404, body: { error: { code: "MAINTENANCE_NOT_FOUND" } } });
+  matchObject(t, await ask("GET", own), { status: 404, body: { error: { code: "MAINTENANCE_NOT_FOUND" } } });
 });
 
 t.test("invalid input is refused with its field", async (t) => {
   const refused = async (more: object, code: string, field: string) =>
-    t.match(await ask("POST", path, input(more)), { status: 400, body: { error: { code, field } } });
+    matchObject(t, await ask("POST", path, input(more)), { status: 400, body: { error: { code, field } } });
   await refused({ title: " " }, "EMPTY_TITLE", "/title");
   await refused({ title: "x".repeat(201) }, "TITLE_TOO_LONG", "/title");
   await refused({ description: "x".repeat(5001) }, "DESCRIPTION_TOO_LONG", "/description");
@@ -76,16 +80,16 @@ t.test("invalid input is refused with its field", async (t) => {
   await refused({ component_ids: [web, web] }, "INVALID_COMPONENT_ID", "/component_ids/1");
   for (const malformed of ["web", "", 7, null])
     await refused({ component_ids: [web, malformed] }, "INVALID_COMPONENT_ID", "/component_ids/1");
-  t.match(await ask("POST", path, input({ starts_at: "tomorrow" })), { status: 400 });
+  matchObject(t, await ask("POST", path, input({ starts_at: "tomorrow" })), { status: 400 });
   t.equal((await ask("POST", path, input({ ends_at: at(hour + 30 * day), component_ids: [] }))).status, 201);
 });
 
 t.test("an empty description is none", async (t) => {
   for (const description of ["", " \n ", null]) {
     const made = await ask("POST", path, input({ description }));
-    t.match(made, { status: 201, body: { description: null } }, JSON.stringify(description));
+    matchObject(t, made, { status: 201, body: { description: null } }, JSON.stringify(description));
     await ask("PATCH", `${path}/${made.body.id}`, { description: "More" });
-    t.match(await ask("PATCH", `${path}/${made.body.id}`, { description }), {
+    matchObject(t, await ask("PATCH", `${path}/${made.body.id}`, { description }), {
       status: 200,
       body: { description: null },
     });
@@ -110,11 +114,14 @@ t.test("lists are filtered by state, newest start first; another organisation se
   ])
     t.strictSame(await listed(`?state=${state}`), [one.id], "state is the same filter");
   t.strictSame(await listed("?state=past&status=past"), [past.id]);
-  t.match(await ask("GET", `${path}?state=past&status=active`), {
+  matchObject(t, await ask("GET", `${path}?state=past&status=active`), {
     status: 400,
     body: { error: { code: "INVALID_QUERY", field: "/query/status" } },
   });
-  t.match(await ask("GET", `${path}?status=running`), { status: 400, body: { error: { field: "/query/status" } } });
+  matchObject(t, await ask("GET", `${path}?status=running`), {
+    status: 400,
+    body: { error: { field: "/query/status" } },
+  });
   const range = { from: new Date(noon - day), to: new Date(noon) };
   const found = await windowsOf(system, ctx.orgId, [web, api], range);
   t.strictSame(
@@ -148,7 +155,7 @@ t.test(
   "occurrences of a recurring window are stored ahead, and the job adds more on any number of replicas",
   async (t) => {
     const made = await plan();
-    t.match(made, {
+    matchObject(t, made, {
       state: "upcoming",
       recurrence: { rule: "FREQ=WEEKLY;BYDAY=SA", time_zone: "Europe/Berlin" },
       occurrence: { starts_at: "2026-11-21T22:00:00.000Z", ends_at: "2026-11-22T02:00:00.000Z" },
@@ -169,7 +176,7 @@ t.test(
       // Summer time: the same local time.
       "2027-04-03T21:00",
     ]);
-    t.match((await ask("GET", `${path}/${made.id}`)).body, {
+    matchObject(t, (await ask("GET", `${path}/${made.id}`)).body, {
       state: "active",
       starts_at: "2026-11-21T22:00:00.000Z",
       occurrence: { starts_at: "2027-02-27T22:00:00.000Z" },
@@ -183,12 +190,12 @@ t.test(
     const { id } = await plan({ recurrence: { rule: "FREQ=WEEKLY;COUNT=2", time_zone: "Europe/Berlin" } });
     const sparse = await plan({ recurrence: { rule: "FREQ=MONTHLY;INTERVAL=12", time_zone: "UTC" } });
     clock.at = Date.parse("2026-11-29T01:59:00Z");
-    t.match((await ask("GET", `${path}/${id}`)).body, { state: "active" });
-    t.match((await ask("GET", `${path}?status=active`)).body, { total: 1 });
+    matchObject(t, (await ask("GET", `${path}/${id}`)).body, { state: "active" });
+    matchObject(t, (await ask("GET", `${path}?status=active`)).body, { total: 1 });
     clock.at = Date.parse("2026-11-29T02:00:00Z");
-    t.match((await ask("GET", `${path}/${id}`)).body, { state: "past" });
-    t.match((await ask("GET", `${path}?status=past`)).body, { total: 1 });
-    t.match((await ask("GET", `${path}?status=upcoming`)).body, { total: 1 });
+    matchObject(t, (await ask("GET", `${path}/${id}`)).body, { state: "past" });
+    matchObject(t, (await ask("GET", `${path}?status=past`)).body, { total: 1 });
+    matchObject(t, (await ask("GET", `${path}?status=upcoming`)).body, { total: 1 });
     t.equal((await ask("PATCH", `${path}/${id}`, { title: "Late" })).status, 422);
     clock.at = Date.parse("2027-10-01T00:00:00Z");
     t.equal(await generateOccurrences(system), 1);
@@ -199,8 +206,8 @@ t.test(
 t.test("one occurrence is skipped, restored, extended and ended; the others do not change", async (t) => {
   const { id, occurrence } = await plan();
   const own = `${path}/${id}/occurrences/${occurrence.id}`;
-  t.match(await ask("PATCH", own, { cancelled: true }), { status: 200, body: { cancelled: true } });
-  t.match((await ask("GET", `${path}/${id}`)).body.occurrence, { starts_at: "2026-11-28T22:00:00.000Z" });
+  matchObject(t, await ask("PATCH", own, { cancelled: true }), { status: 200, body: { cancelled: true } });
+  matchObject(t, (await ask("GET", `${path}/${id}`)).body.occurrence, { starts_at: "2026-11-28T22:00:00.000Z" });
   t.strictSame(
     (await windowsOf(system, ctx.orgId, [web], { from: new Date(noon), to: new Date(noon + 9 * day) })).map(
       ({ starts_at }) => starts_at.toISOString(),
@@ -210,24 +217,24 @@ t.test("one occurrence is skipped, restored, extended and ended; the others do n
   // Skipped occurrences stay skipped when the length changes.
   t.equal((await ask("PATCH", `${path}/${id}`, { ends_at: "2026-11-22T03:00:00.000Z" })).status, 200);
   const listed = await occurrences(id);
-  t.match(listed[0], { id: occurrence.id, cancelled: true, ends_at: "2026-11-22T02:00:00.000Z" });
-  t.match(listed[1], { cancelled: false, ends_at: "2026-11-29T03:00:00.000Z" });
-  t.match(await ask("PATCH", own, { cancelled: false }), { status: 200, body: { cancelled: false } });
+  matchObject(t, listed[0], { id: occurrence.id, cancelled: true, ends_at: "2026-11-22T02:00:00.000Z" });
+  matchObject(t, listed[1], { cancelled: false, ends_at: "2026-11-29T03:00:00.000Z" });
+  matchObject(t, await ask("PATCH", own, { cancelled: false }), { status: 200, body: { cancelled: false } });
 
   clock.at = Date.parse("2026-11-21T23:00:00Z");
-  t.match(await ask("PATCH", own, { cancelled: true }), {
+  matchObject(t, await ask("PATCH", own, { cancelled: true }), {
     status: 400,
     body: { error: { code: "INVALID_RECURRENCE", field: "/cancelled" } },
   });
-  t.match(await ask("PATCH", own, { ends_at: "2026-11-22T05:00:00.000Z" }), { body: { state: "active" } });
-  t.match(await ask("PATCH", own, { ends_at: at(0) }), {
+  matchObject(t, await ask("PATCH", own, { ends_at: "2026-11-22T05:00:00.000Z" }), { body: { state: "active" } });
+  matchObject(t, await ask("PATCH", own, { ends_at: at(0) }), {
     body: { ends_at: "2026-11-21T23:00:00.000Z", state: "past" },
   });
-  t.match(await ask("PATCH", own, {}), { status: 422, body: { error: { code: "MAINTENANCE_COMPLETED" } } });
-  t.match((await ask("GET", `${path}/${id}`)).body, { state: "upcoming" });
+  matchObject(t, await ask("PATCH", own, {}), { status: 422, body: { error: { code: "MAINTENANCE_COMPLETED" } } });
+  matchObject(t, (await ask("GET", `${path}/${id}`)).body, { state: "upcoming" });
   caller = stranger;
-  t.match(await ask("PATCH", own, {}), { status: 404 });
-  t.match(await ask("GET", `${path}/${id}/occurrences`), { status: 404 });
+  matchObject(t, await ask("PATCH", own, {}), { status: 404 });
+  matchObject(t, await ask("GET", `${path}/${id}/occurrences`), { status: 404 });
 });
 
 t.test("the end of the only and of the last occurrence is the end of the window", async (t) => {
@@ -239,14 +246,17 @@ t.test("the end of the only and of the last occurrence is the end of the window"
   });
   for (const { id, occurrence } of [once, last]) {
     const own = `${path}/${id}/occurrences/${occurrence.id}`;
-    t.match(await ask("PATCH", own, { ends_at: at(3 * hour) }), { status: 200 });
+    matchObject(t, await ask("PATCH", own, { ends_at: at(3 * hour) }), { status: 200 });
     clock.at = noon + 2.5 * hour;
-    t.match((await ask("GET", `${path}/${id}`)).body, { state: "active", occurrence: { ends_at: at(3 * hour) } });
-    t.match(await ask("PATCH", own, { ends_at: at(0) }), { status: 200 });
-    t.match((await ask("GET", `${path}/${id}`)).body, { state: "past" });
+    matchObject(t, (await ask("GET", `${path}/${id}`)).body, {
+      state: "active",
+      occurrence: { ends_at: at(3 * hour) },
+    });
+    matchObject(t, await ask("PATCH", own, { ends_at: at(0) }), { status: 200 });
+    matchObject(t, (await ask("GET", `${path}/${id}`)).body, { state: "past" });
     clock.at = noon;
   }
-  t.match((await ask("GET", `${path}/${once.id}`)).body, { ends_at: at(2.5 * hour) });
+  matchObject(t, (await ask("GET", `${path}/${once.id}`)).body, { ends_at: at(2.5 * hour) });
 });
 
 t.test("new times and rules of a recurring window apply to occurrences that have not started", async (t) => {
@@ -256,7 +266,7 @@ t.test("new times and rules of a recurring window apply to occurrences that have
   const changed = await ask("PATCH", `${path}/${id}`, {
     recurrence: { rule: "RRULE:freq=daily;count=10", time_zone: "europe/berlin" },
   });
-  t.match(changed, {
+  matchObject(t, changed, {
     status: 200,
     body: { recurrence: { rule: "FREQ=DAILY;COUNT=10", time_zone: "Europe/Berlin" } },
   });
@@ -266,7 +276,7 @@ t.test("new times and rules of a recurring window apply to occurrences that have
   t.equal((await ask("PATCH", `${path}/${id}`, { title: "Other words" })).status, 200);
   t.equal((await occurrences(id)).length, 4);
   const once = await ask("PATCH", `${path}/${id}`, { recurrence: null, ends_at: "2026-11-30T02:00:00.000Z" });
-  t.match(once, { status: 200, body: { recurrence: null, state: "active" } });
+  matchObject(t, once, { status: 200, body: { recurrence: null, state: "active" } });
   t.equal((await occurrences(id)).length, 1);
   t.equal((await ask("PATCH", `${path}/${id}/occurrences/${id}`, { cancelled: true })).status, 400, "the only one");
 });
@@ -278,7 +288,8 @@ t.test("a window across the end of daylight saving has its exact length", async 
     ends_at: "2027-10-31T03:00:00.000Z",
     recurrence: { rule: "FREQ=WEEKLY;COUNT=2", time_zone: "Europe/Berlin" },
   });
-  t.match(
+  matchObject(
+    t,
     await occurrences(id),
     [
       { starts_at: "2027-10-30T21:00:00.000Z", ends_at: "2027-10-31T03:00:00.000Z" },
@@ -290,7 +301,7 @@ t.test("a window across the end of daylight saving has its exact length", async 
 
 t.test("a rule that does not fit its window is refused", async (t) => {
   const refused = async (more: object, code: string, field: string) =>
-    t.match(await ask("POST", path, weekly(more)), { status: 400, body: { error: { code, field } } });
+    matchObject(t, await ask("POST", path, weekly(more)), { status: 400, body: { error: { code, field } } });
   const rule = (text: string) => ({ recurrence: { rule: text, time_zone: "Europe/Berlin" } });
   await refused(rule("FREQ=WEEKLY;BYDAY=SU"), "INVALID_RECURRENCE", "/recurrence/rule");
   await refused(rule("FREQ=DAILY;UNTIL=20270231"), "INVALID_RECURRENCE", "/recurrence/rule");
@@ -327,7 +338,7 @@ t.test(
     t.strictSame(await counted(first), running, "Berlin's clocks were 53:28 ahead then");
 
     for (const rule of ["FREQ=WEEKLY;COUNT=500", "FREQ=WEEKLY;UNTIL=20261114T220000Z"])
-      t.match(await ask("POST", path, weekly({ ...old, recurrence: { ...berlin, rule } })), {
+      matchObject(t, await ask("POST", path, weekly({ ...old, recurrence: { ...berlin, rule } })), {
         status: 422,
         body: {
           error: { code: "MAINTENANCE_ENDED", details: { pointer: "/recurrence/rule" }, message: /ended at 20\d\d-/ },

@@ -2,6 +2,7 @@ import fc from "fast-check";
 // oxlint-disable-next-line import/default -- CommonJS: its exports are the default import.
 import rrule from "rrule";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { AppError } from "@statusmesh/shared/errors";
 import {
   checkStart,
@@ -259,7 +260,8 @@ t.test("an invalid rule is refused with the reason", (t) => {
     ["FREQ=WEEKLY;BYDAY=MO,MO", /twice/],
   ];
   for (const [rule, words] of cases)
-    t.match(
+    matchObject(
+      t,
       reason(() => parseRule(rule)),
       words,
       rule,

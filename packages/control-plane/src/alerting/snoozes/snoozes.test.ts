@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { sendReminders } from "../incidents/reminders.ts";
 import { escalations, sendEscalations } from "../incidents/ladder.ts";
@@ -136,7 +137,8 @@ t.test("what a snooze may be", async (t) => {
   await t.rejects(endSnooze(owner, newId()), { code: "SNOOZE_NOT_FOUND" });
   await createSnooze(owner, { scope: { all: true }, until: until(30 * day) });
   const { items, total } = await listSnoozes(owner, { limit: 100, offset: 0 });
-  t.match(
+  matchObject(
+    t,
     { items, total },
     { total: 1, items: [{ scope: { all: true }, reason: null, created_by: { type: "user" } }] },
   );

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import type { System } from "../../platform/context.ts";
 import { serve } from "../../testing/app.ts";
@@ -59,10 +60,10 @@ t.test("a component without a monitor has an id, a name and a state that is set 
   t.strictSame(made.body, whole);
   t.equal(made.headers.get("location"), `${path}#${id}`);
   const monitor = await newTarget(ctx, "Shop");
-  t.match((await ask("POST", path, { target_id: monitor })).body, { id: monitor, target_id: monitor });
+  matchObject(t, (await ask("POST", path, { target_id: monitor })).body, { id: monitor, target_id: monitor });
   t.strictSame((await ask("GET", path)).body.items[0], whole);
-  t.match(await set(id, "partial_outage"), { state: "partial_outage", public_name: "Telephone" });
-  t.match((await ask("PATCH", `${path}/${id}`, { public_name: "Phone" })).body, {
+  matchObject(t, await set(id, "partial_outage"), { state: "partial_outage", public_name: "Telephone" });
+  matchObject(t, (await ask("PATCH", `${path}/${id}`, { public_name: "Phone" })).body, {
     state: "partial_outage",
     public_name: "Phone",
   });
@@ -83,14 +84,16 @@ t.test("a component without a monitor has an id, a name and a state that is set 
     ["PATCH", `${path}/${monitor}`, { state: "degraded" }, "/state"],
   ];
   for (const [method, url, body, field] of refusals)
-    t.match(
+    matchObject(
+      t,
       await ask(method, url, body),
       { status: 400, body: { error: { code: "INVALID_BODY", field } } },
       JSON.stringify(body),
     );
-  t.match(await ask("PATCH", `${path}/${newId()}`, { state: "degraded" }), { status: 404 });
+  matchObject(t, await ask("PATCH", `${path}/${newId()}`, { state: "degraded" }), { status: 404 });
   const second = await createPage(ctx, { slug: "second", name: "Second" });
-  t.match(
+  matchObject(
+    t,
     await ask("PATCH", `/api/v1/status-pages/${second.id}/components/${id}`, { state: "degraded" }),
     { status: 404, body: { error: { code: "COMPONENT_NOT_FOUND" } } },
     "of another page",
@@ -102,7 +105,7 @@ t.test("a component without a monitor has an id, a name and a state that is set 
 t.test("its states are the strip, the uptime, incidents, feed, badges and Kuma's dialect", async (t) => {
   const { id } = await add({});
   clock.advance(hour);
-  t.match(await shown(id), { status: "operational", uptime_pct: 100 });
+  matchObject(t, await shown(id), { status: "operational", uptime_pct: 100 });
   clock.at = noon - 10 * day;
   await set(id, "degraded");
   clock.advance(hour);
@@ -118,30 +121,30 @@ t.test("its states are the strip, the uptime, incidents, feed, badges and Kuma's
   await set(id, "partial_outage");
   clock.at = noon;
   const component = await shown(id);
-  t.match(component, { name: "Telephone", status: "partial_outage" });
+  matchObject(t, component, { name: "Telephone", status: "partial_outage" });
   const states = component.history.map((cell: { state: string }) => cell.state) as string[];
   t.equal(states.lastIndexOf("no_data"), 90 - 1 - 41, "without data before it was made");
-  t.match(component.history.at(-11), { state: "major_outage", downtime_secs: 6 * 3600 });
+  matchObject(t, component.history.at(-11), { state: "major_outage", downtime_secs: 6 * 3600 });
   t.equal(states.at(-3), "maintenance");
-  t.match(component.history.at(-1), { state: "partial_outage", downtime_secs: 600 });
+  matchObject(t, component.history.at(-1), { state: "partial_outage", downtime_secs: 600 });
   const counted = 40 * 24 - 2;
   t.ok(Math.abs(component.uptime_pct - 100 * (1 - (6 + 1 / 6) / counted)) < 0.01, `${component.uptime_pct}`);
-  t.match((await read(`${api}/components/${id}/history?days=5`)).body, { days: 5, status: "partial_outage" });
+  matchObject(t, (await read(`${api}/components/${id}/history?days=5`)).body, { days: 5, status: "partial_outage" });
 
   const { body: status } = await read(`${api}/status`);
-  t.match(status.overall, { state: "partial_outage" });
-  t.match(status.active_incidents, [
+  matchObject(t, status.overall, { state: "partial_outage" });
+  matchObject(t, status.active_incidents, [
     { title: "Telephone partial outage", state: "open", component: { id }, severity: "major", updates: [] },
   ]);
-  t.match(status.recent_incidents, [
+  matchObject(t, status.recent_incidents, [
     { state: "closed", status: "major_outage", duration_secs: 7 * 3600, component: { id, name: "Telephone" } },
   ]);
   t.equal(status.recent_incidents.length, 1, "degraded and down are one outage");
-  t.match(await read(`${api}/incidents/${status.recent_incidents[0].id}`), {
+  matchObject(t, await read(`${api}/incidents/${status.recent_incidents[0].id}`), {
     status: 200,
     body: status.recent_incidents[0],
   });
-  t.match((await read(`${api}/incidents`)).body, { total: 2 });
+  matchObject(t, (await read(`${api}/incidents`)).body, { total: 2 });
   t.match((await read(`${api}/incidents.rss`)).text, /<title>Telephone partial outage<\/title>/);
   t.match((await read(`${api}/badge.svg?component=${id}`)).text, /Telephone: partial outage/);
   const badge = async (metric: string) => (await read(`${api}/components/${id}/badge.svg?metric=${metric}`)).text;
@@ -222,7 +225,7 @@ t.test("two requests at once leave one state, and quotas count these components"
   t.ok(kept!.n <= 1001, `${kept!.n} states are kept`);
   await sql`update orgs set plan_overrides = '{"max_public_components": 2}' where id = ${ctx.orgId}`;
   await add({ public_name: "Second" });
-  t.match(await ask("POST", path, { manual: true, public_name: "Third" }), {
+  matchObject(t, await ask("POST", path, { manual: true, public_name: "Third" }), {
     status: 422,
     body: { error: { code: "QUOTA_EXCEEDED", details: { quota: "max_public_components", current: 2, limit: 2 } } },
   });

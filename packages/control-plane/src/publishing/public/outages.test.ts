@@ -1,6 +1,7 @@
 import { text } from "node:stream/consumers";
 import fc from "fast-check";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import type { System } from "../../platform/context.ts";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
@@ -108,7 +109,7 @@ t.test("every reader says the same downtime of generated histories: that of the 
     const failing = down + runs.split("D").length - 1;
     t.equal((await world.incidents(target)).length, 1, `${runs}: one incident`);
     const [incident] = await sameForAll(t, target, runs);
-    t.match(incident, { severity: "major", downSecs: down, secs: failing }, runs);
+    matchObject(t, incident, { severity: "major", downSecs: down, secs: failing }, runs);
   }
 });
 
@@ -129,18 +130,19 @@ async function sameForAll(t: Test, target: string, label: string) {
   const [component] = page.groups[0].components;
   const html = (await ask("GET", "/status")).text;
   for (const { id, secs: lasted, severity } of incidents) {
-    t.match(
+    matchObject(
+      t,
       await getIncident(owner, id),
       { state: "closed", duration_secs: lasted, past_outage_secs: lasted, outage_since: null },
       `${label}: the incident`,
     );
-    t.match(await csvOf(id), { duration_secs: String(lasted), severity }, `${label}: CSV`);
+    matchObject(t, await csvOf(id), { duration_secs: String(lasted), severity }, `${label}: CSV`);
     t.equal((await incidentReport(owner, id)).incident.past_outage_ms, lasted * second, `${label}: MCP`);
     t.equal((await recovery(id)).duration_secs, lasted, `${label}: the notice`);
     const listed = page.recent_incidents.find((one: { id: string }) => one.id === id);
-    t.match(listed, { duration_secs: lasted }, `${label}: the page`);
+    matchObject(t, listed, { duration_secs: lasted }, `${label}: the page`);
     t.match(html, `lasted ${duration(lasted)}`, `${label}: the page as HTML`);
-    t.match((await ask("GET", `/status/incidents/${id}`)).text, duration(lasted));
+    matchObject(t, (await ask("GET", `/status/incidents/${id}`)).text, duration(lasted));
   }
   const sum = (of: readonly number[]) => of.reduce((total, one) => total + one, 0);
   const mean = incidents.length === 0 ? null : sum(incidents.map((one) => one.secs)) / incidents.length;
@@ -196,7 +198,7 @@ t.test("the healthy time before a reopening is no outage, also of a daily check"
   await report(target, "F");
   const again = clock.now();
   clock.advance(3 * minute);
-  t.match(await getIncident(owner, id), {
+  matchObject(t, await getIncident(owner, id), {
     state: "open",
     reopened_count: 1,
     outage_since: new Date(again).toISOString(),
@@ -209,7 +211,7 @@ t.test("the healthy time before a reopening is no outage, also of a daily check"
     .slice(-3)
     .map((one: { downtime_secs: number }) => one.downtime_secs);
   t.same(days, [1, 0, 180], "not three days");
-  t.match((await ask("GET", "/status")).text, duration(181));
+  matchObject(t, (await ask("GET", "/status")).text, duration(181));
   clock.advance(hour);
   await report(target, "P");
   const lasted = 181 + 3600 + 1;
@@ -223,16 +225,16 @@ t.test("while every check is degraded, nothing says down; the peak is said as pe
   await report(target, "FFPP");
   const { id } = (await world.incidents(target))[0]!;
   await report(target, "DD");
-  t.match(await getIncident(owner, id), { state: "open", severity: "minor", peak_severity: "major" });
+  matchObject(t, await getIncident(owner, id), { state: "open", severity: "minor", peak_severity: "major" });
   t.equal((await getMonitor(owner, target)).status, "degraded");
   let page = await published();
   t.equal(page.overall.label, "Minor Service Disruption");
   t.equal(page.groups[0].components[0].status, "degraded");
-  t.match(page.active_incidents, [
+  matchObject(t, page.active_incidents, [
     { title: "Shop degraded", status: "degraded", peak_status: "major_outage", severity: "minor" },
   ]);
   t.match((await ask("GET", "/status")).text, /Worst state:\s+Major outage/);
-  t.match(await world.notices(target), ["opened", "resolved", "reopened"]);
+  matchObject(t, await world.notices(target), ["opened", "resolved", "reopened"]);
 
   await report(target, "F");
   t.equal((await world.notices(target)).at(-1), "escalated", "channels read of a degraded reopening");
@@ -244,8 +246,8 @@ t.test("while every check is degraded, nothing says down; the peak is said as pe
   await report(target, "PF");
   t.equal((await getIncident(owner, id)).severity, "major");
   await report(target, "DDPP");
-  t.match(await getIncident(owner, id), { state: "closed", severity: "major" });
+  matchObject(t, await getIncident(owner, id), { state: "closed", severity: "major" });
   page = await published();
-  t.match(page.recent_incidents, [{ title: "Shop major outage", status: "major_outage" }]);
+  matchObject(t, page.recent_incidents, [{ title: "Shop major outage", status: "major_outage" }]);
   t.equal((await world.notices(target)).join(" "), "opened resolved reopened escalated resolved");
 });

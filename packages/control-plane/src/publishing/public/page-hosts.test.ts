@@ -4,6 +4,7 @@ import { get, type IncomingHttpHeaders, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { decode, encode, type Packet } from "dns-packet";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { recheckDomains } from "../status-pages/service.ts";
 import { addIncident, newTarget } from "../../testing/scene.ts";
@@ -87,15 +88,16 @@ t.test("each page is served at its own host", async (t) => {
   for (const host of ["acme.status.example.org", "ACME.status.example.org:8443"])
     for (const path of ["/", "/status", "/status?fragment=1"]) {
       const page = await at(host, path);
-      t.match(page, { status: 200, text: /Shop of acme/ }, host + path);
+      matchObject(t, page, { status: 200, text: /Shop of acme/ }, host + path);
       t.notMatch(page.text, /globex/);
     }
-  t.match(await at("globex.status.example.org", "/"), { status: 200, text: /Shop of globex/ });
-  t.match(JSON.parse((await at("globex.status.example.org", "/api/public/v1/status")).text), {
+  matchObject(t, await at("globex.status.example.org", "/"), { status: 200, text: /Shop of globex/ });
+  matchObject(t, JSON.parse((await at("globex.status.example.org", "/api/public/v1/status")).text), {
     page: { name: "Status of globex" },
     groups: [{ components: [{ name: "Shop of globex" }] }],
   });
-  t.match(
+  matchObject(
+    t,
     JSON.parse((await at("watch.example.org", "/api/public/v1/status")).text),
     { page: { name: "Status of acme" } },
     "the path still serves the first organisation's",
@@ -104,10 +106,10 @@ t.test("each page is served at its own host", async (t) => {
 
 t.test("a host without a published page is 404", async (t) => {
   const none = await at("nobody.status.example.org", "/");
-  t.match(none, { status: 404, text: /No status page is published at this address/ });
+  matchObject(t, none, { status: 404, text: /No status page is published at this address/ });
   for (const host of ["draft.status.example.org", "a.acme.status.example.org", "status.example.org"]) {
     t.strictSame(await at(host, "/"), none, `${host}: the same page`);
-    t.match(await at(host, "/api/public/v1/status"), { status: 404, text: /STATUS_PAGE_NOT_FOUND/ }, host);
+    matchObject(t, await at(host, "/api/public/v1/status"), { status: 404, text: /STATUS_PAGE_NOT_FOUND/ }, host);
   }
   await sql`update orgs set deleted_at = now() where id = ${globex.orgId}`;
   clock.advance(11_000);
@@ -121,7 +123,12 @@ t.test("a slug that reads like a value of a program is a slug", async (t) => {
   for (const slug of ["null", "undefined", "true", "false", "0", "404", "none", "path", "id", "status"]) {
     await publish(acme, slug);
     const own = async () =>
-      t.match(await at(`${slug}.status.example.org`, "/"), { status: 200, text: new RegExp(`Shop of ${slug}<`) }, slug);
+      matchObject(
+        t,
+        await at(`${slug}.status.example.org`, "/"),
+        { status: 200, text: new RegExp(`Shop of ${slug}<`) },
+        slug,
+      );
     const others = async () => {
       for (const host of [...unserved, `a.${slug}.status.example.org`])
         for (const path of ["/", "/llms.txt", "/api/public/v1/status"])
@@ -178,13 +185,14 @@ t.test("a change of a page is served at once by every replica", async (t) => {
 
 t.test("a forged Host or X-Forwarded-Host leads to no other page", async (t) => {
   for (const forwarded of ["x-forwarded-host", "forwarded", "x-host", "x-original-url"])
-    t.match(
+    matchObject(
+      t,
       await at("acme.status.example.org", "/status", { [forwarded]: "globex.status.example.org" }),
       { status: 200, text: /Shop of acme/ },
       forwarded,
     );
   for (const host of ["acme.status.example.org:443", "acme.status.example.org:0"])
-    t.match(await at(host, "/status"), { status: 200, text: /Shop of acme/ }, host);
+    matchObject(t, await at(host, "/status"), { status: 200, text: /Shop of acme/ }, host);
   for (const host of [
     "acme.status.example.org.evil.test",
     "evil.test/acme.status.example.org",
@@ -195,7 +203,8 @@ t.test("a forged Host or X-Forwarded-Host leads to no other page", async (t) => 
     const page = await at(host, "/status");
     t.notMatch(page.text, /evil\.test|globex/, `${host} is not repeated`);
   }
-  t.match(
+  matchObject(
+    t,
     await at("acme.status.example.org", "/status"),
     { status: 200, text: /Shop of acme/ },
     "nothing of it is stored",
@@ -215,7 +224,7 @@ t.test("the host of a page serves no path of the console", async (t) => {
     "/operator/regions",
     "/statusfoo",
   ]) {
-    t.match(await at("acme.status.example.org", path, cookie), { status: 404 }, path);
+    matchObject(t, await at("acme.status.example.org", path, cookie), { status: 404 }, path);
   }
   t.equal((await at("watch.example.org", "/monitors", cookie)).status, 200);
   t.equal((await at("acme.status.example.org", "/healthz")).status, 200);
@@ -284,7 +293,7 @@ t.test("a stored reply is the reply of the routes, with all its headers", async 
       t.strictSame(await replyOf("HEAD", path, asked), { ...made, bytes: "" }, path);
       const conditional = { ...asked, "if-none-match": made.headers.etag! };
       const unchanged = await replyOf("GET", path, conditional);
-      t.match(unchanged, { status: 304, bytes: "" }, path);
+      matchObject(t, unchanged, { status: 304, bytes: "" }, path);
       clock.advance(11_000);
       const computed = await replyOf("GET", path, conditional);
       // A reply without the time of its computation is the same after the next one.
@@ -306,9 +315,13 @@ t.test("a custom domain serves its page once a TXT record proves it", async (t) 
   const idOf = async (ctx: typeof acme, slug: string) =>
     (await api(ctx, "GET", "")).body.items.find((page: { slug: string }) => page.slug === slug).id as string;
   const [own, other] = [await idOf(acme, "acme"), await idOf(globex, "globex")];
-  t.match(await api(acme, "POST", `/${own}/custom-domain/check`), { status: 200, body: { custom_domain: null } });
+  matchObject(t, await api(acme, "POST", `/${own}/custom-domain/check`), {
+    status: 200,
+    body: { custom_domain: null },
+  });
   for (const domain of ["acme", "10.0.0.1", "a b.test", "*.acme.test", "https://acme.test", "watch.example.org"])
-    t.match(
+    matchObject(
+      t,
       await api(acme, "PATCH", `/${own}`, { custom_domain: domain }),
       { status: 400, body: { error: { code: "INVALID_CUSTOM_DOMAIN", field: "/custom_domain" } } },
       domain,
@@ -318,7 +331,7 @@ t.test("a custom domain serves its page once a TXT record proves it", async (t) 
 
   const set = await api(acme, "PATCH", `/${own}`, { custom_domain: "Status.Acme.test." });
   const { record } = set.body.custom_domain_proof;
-  t.match(set.body, {
+  matchObject(t, set.body, {
     custom_domain: "status.acme.test",
     status_url: "https://acme.status.example.org:8443",
     custom_domain_proof: {
@@ -331,17 +344,17 @@ t.test("a custom domain serves its page once a TXT record proves it", async (t) 
   const cookie = await signedIn(acme);
   t.equal((await at("status.acme.test", "/monitors", cookie)).status, 200, "an unknown host before it is proved");
   const check = async (ctx = acme, id = own) => (await api(ctx, "POST", `/${id}/custom-domain/check`)).body;
-  t.match(await check(), { custom_domain_proof: { verified: false, error: /^There is no TXT record at/ } });
+  matchObject(t, await check(), { custom_domain_proof: { verified: false, error: /^There is no TXT record at/ } });
   records.set(record.name, "statusmesh-verify=of-somebody-else");
-  t.match(await check(), { custom_domain_proof: { verified: false, error: /has another value/ } });
+  matchObject(t, await check(), { custom_domain_proof: { verified: false, error: /has another value/ } });
   records.set(record.name, record.value);
-  t.match(await check(), {
+  matchObject(t, await check(), {
     status_url: "https://status.acme.test:8443",
     custom_domain_proof: { verified: true, error: null },
   });
   clock.advance(11_000);
   for (const path of ["/", "/status"])
-    t.match(await at("status.acme.test:8443", path), { status: 200, text: /Shop of acme/ });
+    matchObject(t, await at("status.acme.test:8443", path), { status: 200, text: /Shop of acme/ });
   t.match(
     (await at("status.acme.test", "/api/public/v1/incidents.rss")).text,
     "<link>https://status.acme.test:8443/status</link>",
@@ -349,25 +362,31 @@ t.test("a custom domain serves its page once a TXT record proves it", async (t) 
   t.equal((await at("status.acme.test", "/monitors", await signedIn(acme))).status, 404);
   t.not((await at("www.status.acme.test", "/monitors", await signedIn(acme))).status, 404, "only that name");
 
-  t.match(await api(globex, "PATCH", `/${other}`, { custom_domain: "status.acme.test" }), {
+  matchObject(t, await api(globex, "PATCH", `/${other}`, { custom_domain: "status.acme.test" }), {
     status: 409,
     body: { error: { code: "CUSTOM_DOMAIN_TAKEN" } },
   });
   await api(globex, "PATCH", `/${other}`, { custom_domain: "status.globex.test" });
   await sql`update status_page_domains set domain = 'status.acme.test', token = 'b' where page_id = ${other}`;
   records.set(record.name, "statusmesh-verify=b");
-  t.match(
+  matchObject(
+    t,
     await check(globex, other),
     { custom_domain_proof: { verified: false, error: "The domain belongs to another status page." } },
     "named before it was proved by the other",
   );
 
   await recheckDomains(system);
-  t.match(await check(), { custom_domain_proof: { verified: true, error: /another value/ } }, "a record may be away");
+  matchObject(
+    t,
+    await check(),
+    { custom_domain_proof: { verified: true, error: /another value/ } },
+    "a record may be away",
+  );
   clock.advance(73 * 3_600_000);
   t.equal(await recheckDomains(system), true);
-  t.match((await api(acme, "GET", `/${own}`)).body.custom_domain_proof, { verified: false });
-  t.match(await check(globex, other), { custom_domain_proof: { verified: true } });
+  matchObject(t, (await api(acme, "GET", `/${own}`)).body.custom_domain_proof, { verified: false });
+  matchObject(t, await check(globex, other), { custom_domain_proof: { verified: true } });
   clock.advance(11_000);
   t.match((await served()).text, /Shop of globex/);
   const ask = async (domain: string) =>
@@ -389,6 +408,8 @@ t.test("a custom domain serves its page once a TXT record proves it", async (t) 
   await api(globex, "PATCH", `/${other}`, { enabled: false });
   clock.advance(11_000);
   t.equal(await ask("status.acme.test"), 404, "no certificate for a draft");
-  t.match(await served(), { status: 404, text: /No status page is published/ }, "a draft has no page");
-  t.match(await api(globex, "PATCH", `/${other}`, { custom_domain: null }), { body: { custom_domain_proof: null } });
+  matchObject(t, await served(), { status: 404, text: /No status page is published/ }, "a draft has no page");
+  matchObject(t, await api(globex, "PATCH", `/${other}`, { custom_domain: null }), {
+    body: { custom_domain_proof: null },
+  });
 });

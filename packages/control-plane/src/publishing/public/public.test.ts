@@ -1,5 +1,6 @@
 import { gzipSync } from "node:zlib";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../../platform/context.ts";
@@ -138,7 +139,8 @@ t.test("the JSON of a page has its public fields and no others", async (t) => {
   );
   const website = body.groups[0].components[0];
   t.strictSame(Object.keys(website).sort(), ["description", "history", "id", "name", "status", "uptime_pct"]);
-  t.match(
+  matchObject(
+    t,
     website,
     { id: web, description: "The shop", uptime_pct: 100 },
     "a failing run is no confirmed outage, and a minor incident counts as up",
@@ -172,7 +174,7 @@ t.test("the JSON of a page has its public fields and no others", async (t) => {
       ],
     },
   ]);
-  t.match(body.recent_incidents, [{ id: past, title: "Website degraded", duration_secs: 3600, updates: [] }]);
+  matchObject(t, body.recent_incidents, [{ id: past, title: "Website degraded", duration_secs: 3600, updates: [] }]);
   t.equal(body.recent_incidents.length, 1, "30 days, and nothing that proved to be no outage");
   t.strictSame([body.active_maintenance, body.upcoming_maintenance], [[], []]);
   t.notMatch(
@@ -182,17 +184,17 @@ t.test("the JSON of a page has its public fields and no others", async (t) => {
   );
 
   const history = await ask("GET", `/api/public/v1/components/${web}/history?days=2`);
-  t.match(history, {
+  matchObject(t, history, {
     status: 200,
     body: { id: web, name: "Website", days: 2, uptime_pct: 100, history: website.history.slice(-2) },
   });
   t.equal((await ask("GET", `/api/public/v1/components/${web}/history`)).body.history.length, 90);
   t.equal((await ask("GET", `/api/public/v1/components/${web}/history?days=400`)).body.history.length, 90);
-  t.match(await ask("GET", `/api/public/v1/components/${web}/history?days=0`), {
+  matchObject(t, await ask("GET", `/api/public/v1/components/${web}/history?days=0`), {
     status: 400,
     body: { error: { code: "INVALID_QUERY", field: "/query/days" } },
   });
-  t.match((await ask("GET", "/api/public/v1/incidents?limit=1&offset=1")).body, {
+  matchObject(t, (await ask("GET", "/api/public/v1/incidents?limit=1&offset=1")).body, {
     total: 2,
     limit: 1,
     offset: 1,
@@ -224,38 +226,40 @@ t.test("components and incidents of other pages are not found", async (t) => {
     await addIncident(ctx, hidden, { started: noon - hour }),
     await addIncident(stranger, foreign, { started: noon - hour }),
   ];
-  t.match(
+  matchObject(
+    t,
     await ask("GET", `/api/public/v1/incidents/${old}`),
     { status: 200, body: { title: "An old one" } },
     "a link to an incident lives longer than the list",
   );
   for (const id of [wrong, a, b, newId(), "nonsense"]) {
-    t.match(await ask("GET", `/api/public/v1/incidents/${id}`), {
+    matchObject(t, await ask("GET", `/api/public/v1/incidents/${id}`), {
       status: 404,
       body: { error: { code: "INCIDENT_NOT_FOUND" } },
     });
-    t.match(await ask("GET", `/status/incidents/${id}`), { status: 404, text: /Incident not found/ });
+    matchObject(t, await ask("GET", `/status/incidents/${id}`), { status: 404, text: /Incident not found/ });
   }
   for (const id of [hidden, foreign, newId(), "nonsense"])
-    t.match(await ask("GET", `/api/public/v1/components/${id}/history`), {
+    matchObject(t, await ask("GET", `/api/public/v1/components/${id}/history`), {
       status: 404,
       body: { error: { code: "COMPONENT_NOT_FOUND" } },
     });
-  t.match((await ask("GET", "/api/public/v1/incidents")).body, { total: 0, items: [] });
+  matchObject(t, (await ask("GET", "/api/public/v1/incidents")).body, { total: 0, items: [] });
 });
 
 t.test("without a published page every public path is 404", async (t) => {
   const check = async (why: string) => {
     forget();
     for (const path of ["status", "incidents", `incidents/${newId()}`, `components/${newId()}/history`]) {
-      t.match(
+      matchObject(
+        t,
         await ask("GET", `/api/public/v1/${path}`),
         { status: 404, body: { error: { code: "STATUS_PAGE_NOT_FOUND" } } },
         `${why}: ${path}`,
       );
     }
     const page = await ask("GET", "/status");
-    t.match(page, { status: 404, text: /No status page is published at this address\./ }, why);
+    matchObject(t, page, { status: 404, text: /No status page is published at this address\./ }, why);
     t.equal(page.headers.get("cache-control"), "no-store");
   };
   await check("no page at all");
@@ -326,12 +330,12 @@ t.test(
       );
 
     fail = true;
-    t.match(await ask("GET", "/api/public/v1/status"), {
+    matchObject(t, await ask("GET", "/api/public/v1/status"), {
       status: 503,
       body: { error: { code: "STATUS_DATA_UNAVAILABLE" } },
     });
     const page = await ask("GET", "/status");
-    t.match(page, { status: 503, text: /Status not available/ });
+    matchObject(t, page, { status: 503, text: /Status not available/ });
     t.equal(page.headers.get("retry-after"), "10");
     fail = false;
     computed = 0;
@@ -347,7 +351,8 @@ t.test(
     fail = true;
     clock.at += 3_600_000 - 1;
     const stale = await ask("GET", "/api/public/v1/status");
-    t.match(
+    matchObject(
+      t,
       stale,
       { status: 200, body: { generated_at: iso(noon + 10_001) } },
       "the last good copy, with its own time",
@@ -399,7 +404,7 @@ t.test("the page as HTML", async (t) => {
     hide_from_search: true,
   });
   const empty = await ask("GET", "/status");
-  t.match(empty, { status: 200, text: /No components yet/ });
+  matchObject(t, empty, { status: 200, text: /No components yet/ });
 
   const id = await newTarget(ctx);
   await show(pageId, id, { name: "<b>Shop</b>", group: "Core & more" });
@@ -436,9 +441,9 @@ t.test("the page as HTML", async (t) => {
   t.ok(gzipSync(text).length < 10_000);
 
   const fragment = await ask("GET", "/status?fragment=1");
-  t.match(fragment, { status: 200, text: /Major System Outage/ });
+  matchObject(t, fragment, { status: 200, text: /Major System Outage/ });
   t.notMatch(fragment.text, /<html|<header|<footer|Powered by/);
-  t.match(await ask("GET", `/status/incidents/${incident}`), {
+  matchObject(t, await ask("GET", `/status/incidents/${incident}`), {
     status: 200,
     text: /Payments &lt;fail&gt;[\s\S]*Identified/,
   });
@@ -452,7 +457,7 @@ t.test("replies have entity tags; a matching If-None-Match gets 304", async (t) 
     const tag = first.headers.get("etag");
     t.match(tag, /^(?:W\/)?"[\w-]{22}(?:-gzip)?"$/, path);
     const again = await ask("GET", path, undefined, { "if-none-match": tag! });
-    t.match([again.status, again.text], [304, ""], path);
+    matchObject(t, [again.status, again.text], [304, ""], path);
     t.equal(again.headers.get("cache-control"), "public, max-age=10, stale-while-revalidate=30", path);
     t.equal((await ask("GET", path, undefined, { "if-none-match": '"other"' })).status, 200, path);
   }
@@ -528,7 +533,7 @@ t.test("a page in German, with days of its own time zone", async (t) => {
   t.match(page.text, />13:59 MEZ<\/time>/);
   const { body } = await ask("GET", "/api/public/v1/status");
   t.strictSame(body.overall, { state: "major_outage", label: "Schwerer Systemausfall" });
-  t.match(body.active_incidents, [{ title: "Kasse: Ausfall" }]);
+  matchObject(t, body.active_incidents, [{ title: "Kasse: Ausfall" }]);
   const [component] = body.groups[0].components;
   t.strictSame(component.history.slice(-3), [
     { date: "2026-11-18", state: "no_data", downtime_secs: 0 },
@@ -542,7 +547,7 @@ t.test("a draft is previewed by its own organisation only", async (t) => {
   const pageId = await publish(ctx.orgId, { brand_color: "#FFDD00" }, false);
   await show(pageId, await newTarget(ctx), { name: "Till" });
   const preview = await ask("GET", `/status-pages/${pageId}/preview`);
-  t.match(preview, { status: 200, text: /Till/ });
+  matchObject(t, preview, { status: 200, text: /Till/ });
   t.match(preview.text, /\/status-ffdd00\.css"/);
   t.match(preview.headers.get("content-security-policy"), /frame-ancestors 'self'$/);
   t.equal(preview.headers.get("cache-control"), "no-store");
@@ -590,12 +595,12 @@ t.test("feed and badges have the state of the page, with special characters in i
   await show(pageId, web);
   await setStatus(system, web, "up");
   const feed = await ask("GET", "/api/public/v1/incidents.rss");
-  t.match(feed, { status: 200, text: /<title>A &lt;b&gt; &amp; \]\]&gt; co status<\/title>/ });
+  matchObject(t, feed, { status: 200, text: /<title>A &lt;b&gt; &amp; \]\]&gt; co status<\/title>/ });
   t.equal(feed.headers.get("content-type"), "application/rss+xml; charset=utf-8");
   t.equal(feed.headers.get("cache-control"), "public, max-age=10, stale-while-revalidate=30");
   t.notMatch(feed.text, "<item>");
   const badge = async (query = "") => await ask("GET", `/api/public/v1/badge.svg${query}`);
-  t.match(await badge(), { status: 200, text: /<title>status: All Systems Operational<\/title>/ });
+  matchObject(t, await badge(), { status: 200, text: /<title>status: All Systems Operational<\/title>/ });
   t.equal((await badge()).headers.get("content-type"), "image/svg+xml; charset=utf-8");
 
   const id = await addIncident(ctx, web, { started: noon - hour, title: "Payments fail", impact: "major_outage" });
@@ -609,9 +614,12 @@ t.test("feed and badges have the state of the page, with special characters in i
   t.match(text, "<description>&lt;p&gt;Cause  &amp;lt;found&amp;gt; &amp;amp; fixed&lt;/p&gt;</description>");
   const own = await badge(`?component=${web}&style=flat`);
   t.match(own.text, /<title>Shop &lt;\/svg&gt; \]\]&gt;: major outage<\/title>/);
-  t.match(await badge("?style=plastic"), { status: 400, body: { error: { field: "/query/style" } } });
-  t.match(await badge(`?component=${newId()}`), { status: 404, body: { error: { code: "COMPONENT_NOT_FOUND" } } });
-  t.match(await badge("?component=shop"), { status: 400, body: { error: { field: "/query/component" } } });
+  matchObject(t, await badge("?style=plastic"), { status: 400, body: { error: { field: "/query/style" } } });
+  matchObject(t, await badge(`?component=${newId()}`), {
+    status: 404,
+    body: { error: { code: "COMPONENT_NOT_FOUND" } },
+  });
+  matchObject(t, await badge("?component=shop"), { status: 400, body: { error: { field: "/query/component" } } });
   t.strictSame((await ask("GET", "/api/public/v1/maintenance")).body, { active: [], upcoming: [] });
 });
 
@@ -633,7 +641,7 @@ t.test("a recurring window is listed once, with its later times of the week", as
   const later = [1, 2, 3, 4, 5, 6].map(times);
   const planned = { title: "Backup", ...times(0), later, components: [{ id: web, name: "Shop" }] };
   const { body } = await ask("GET", "/api/public/v1/maintenance");
-  t.match(body, { active: [], upcoming: [planned] });
+  matchObject(t, body, { active: [], upcoming: [planned] });
   t.equal(body.upcoming.length, 1);
   const { text } = await ask("GET", "/status");
   for (const { starts_at, ends_at } of [times(0), ...later])
@@ -641,7 +649,7 @@ t.test("a recurring window is listed once, with its later times of the week", as
 
   clock.at = start;
   forget();
-  t.match((await ask("GET", "/api/public/v1/maintenance")).body, {
+  matchObject(t, (await ask("GET", "/api/public/v1/maintenance")).body, {
     active: [{ title: "Backup", ...times(0), later: [] }],
     upcoming: [{ ...times(1), later: later.slice(1) }],
   });
@@ -688,7 +696,7 @@ t.test("a page in Kuma's shape has numbers as ids, and only published pages have
   const [page] = await sql`select slug from status_pages where id = ${pageId}`;
   const [one, two] = await sql`select number from targets where id in (${shop}, ${api}) order by number`;
   const [first, second] = [one!["number"] as number, two!["number"] as number];
-  t.match((await ask("GET", `/api/status-page/${page!["slug"]}`)).body, {
+  matchObject(t, (await ask("GET", `/api/status-page/${page!["slug"]}`)).body, {
     config: { slug: page!["slug"], title: "Acme status", published: true },
     incident: { title: "API is down", content: "It is the database.", createdDate: "2026-11-20 12:00:00" },
     publicGroupList: [
@@ -703,6 +711,6 @@ t.test("a page in Kuma's shape has numbers as ids, and only published pages have
   t.equal(body.heartbeatList[second].at(-1).status, 0);
   await sql`update status_pages set enabled = false where id = ${pageId}`;
   forget();
-  t.match(await ask("GET", `/api/status-page/${page!["slug"]}`), { status: 404 });
-  t.match(await ask("GET", "/api/status-page/heartbeat/nothing"), { status: 404 });
+  matchObject(t, await ask("GET", `/api/status-page/${page!["slug"]}`), { status: 404 });
+  matchObject(t, await ask("GET", "/api/status-page/heartbeat/nothing"), { status: 404 });
 });

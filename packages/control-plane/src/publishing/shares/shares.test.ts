@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import type { OrgReader } from "../../platform/context.ts";
@@ -27,7 +28,7 @@ const path = `/api/v1/targets/${target}/shares`;
 
 t.test("a link is created, listed, opened and revoked", async (t) => {
   const made = await owner("POST", path, { label: "For Acme", expires_at: null });
-  t.match(made, {
+  matchObject(t, made, {
     status: 201,
     body: { target_id: target, label: "For Acme", expires_at: null, created_by: ctx.userId, last_viewed_at: null },
   });
@@ -35,7 +36,7 @@ t.test("a link is created, listed, opened and revoked", async (t) => {
   t.match(token, /^[\w-]{43}$/);
   t.equal(url, `https://status.example.org/m/${token}`);
   t.equal(made.headers.get("location"), `${path}#${id}`);
-  t.match((await owner("GET", path)).body, { items: [{ id, token }], total: 1 });
+  matchObject(t, (await owner("GET", path)).body, { items: [{ id, token }], total: 1 });
   const [row] = await sql`select token_sealed, token_hash from shares where id = ${id}`;
   t.notMatch(JSON.stringify(row), token, "the token is not stored as it is");
 
@@ -47,18 +48,18 @@ t.test("a link is created, listed, opened and revoked", async (t) => {
   t.equal(page.headers.get("x-robots-tag"), "noindex");
   t.equal(page.headers.get("set-cookie"), null);
   t.match((await visit("GET", `/m/${token}?range=90d&fragment=1`, undefined, { accept: "text/html" })).text, /90 days/);
-  t.match((await owner("GET", path)).body.items[0], { last_viewed_at: new Date(clock.at).toISOString() });
+  matchObject(t, (await owner("GET", path)).body.items[0], { last_viewed_at: new Date(clock.at).toISOString() });
 
   t.equal((await owner("DELETE", `${path}/${id}`)).status, 204);
   for (const twin of ["", "/live", "/results", "/latency", "/incidents"])
     t.equal((await visit("GET", `/m/${token}${twin}`)).status, 404, `revoked ${twin}`);
-  t.match(await owner("DELETE", `${path}/${id}`), { status: 404, body: { error: { code: "SHARE_NOT_FOUND" } } });
-  t.match((await visit("GET", `/m/${token}/live`)).body, { error: { code: "SHARE_NOT_FOUND" } });
+  matchObject(t, await owner("DELETE", `${path}/${id}`), { status: 404, body: { error: { code: "SHARE_NOT_FOUND" } } });
+  matchObject(t, (await visit("GET", `/m/${token}/live`)).body, { error: { code: "SHARE_NOT_FOUND" } });
 });
 
 t.test("a link without a body has all defaults", async (t) => {
   const own = `/api/v1/targets/${await make("Plain")}/shares`;
-  t.match(await owner("POST", own), { status: 201, body: { label: null, expires_at: null } });
+  matchObject(t, await owner("POST", own), { status: 201, body: { label: null, expires_at: null } });
 });
 
 t.test("visitors share one read, and different reads of a link run two at a time", async (t) => {
@@ -99,8 +100,13 @@ t.test("visitors share one read, and different reads of a link run two at a time
   );
   const foreign = { ...share, shareId: other.orgId, orgId: other.orgId };
   await readForVisitors(system, foreign, "ranges", "mine", async () => ({}));
-  t.match(await visit("GET", `/m/${link.token}/live`), { status: 200 }, "its state does not wait for the ranges");
-  t.match(await visit("GET", `/m/${link.token}`), { status: 200 }, "nor does its page");
+  matchObject(
+    t,
+    await visit("GET", `/m/${link.token}/live`),
+    { status: 200 },
+    "its state does not wait for the ranges",
+  );
+  matchObject(t, await visit("GET", `/m/${link.token}`), { status: 200 }, "nor does its page");
   end();
   const outcomes = await flood;
   const refused = outcomes.flatMap((it) => (it.status === "rejected" ? [it.reason as AppError] : []));
@@ -109,12 +115,12 @@ t.test("visitors share one read, and different reads of a link run two at a time
   t.equal(most, 2);
 
   const range = `/m/${link.token}/incidents?from=${new Date(noon - 89 * day).toISOString()}`;
-  t.match(await visit("GET", range), { status: 200, body: { total: 1, items: [{ check_count: 1 }] } });
+  matchObject(t, await visit("GET", range), { status: 200, body: { total: 1, items: [{ check_count: 1 }] } });
   await sql`delete from results where target_id = ${shared}`;
-  t.match(await visit("GET", range), { status: 200, body: { total: 1 } }, "at most 10 s old");
+  matchObject(t, await visit("GET", range), { status: 200, body: { total: 1 } }, "at most 10 s old");
   clock.at += 11_000;
-  t.match(await visit("GET", range), { status: 200, body: { total: 0 } });
-  t.match(await visit("GET", `${range}&to=${new Date(noon + 2 * day).toISOString()}`), {
+  matchObject(t, await visit("GET", range), { status: 200, body: { total: 0 } });
+  matchObject(t, await visit("GET", `${range}&to=${new Date(noon + 2 * day).toISOString()}`), {
     status: 400,
     body: { error: { code: "BAD_TIME_RANGE" } },
   });
@@ -149,7 +155,7 @@ t.test("a visitor reads no host, address or credential of the monitor", async (t
     t.notMatch(reply.text, /secret|sealed|10\.1\.2\.3/, twin);
     t.equal(reply.headers.get("cache-control"), "no-store", twin);
   }
-  t.match((await visit("GET", `/m/${token}/live`)).body, {
+  matchObject(t, (await visit("GET", `/m/${token}/live`)).body, {
     name: "Checkout API",
     state: "down",
     reason: "check failed",
@@ -160,7 +166,7 @@ t.test("a visitor reads no host, address or credential of the monitor", async (t
 
 t.test("wrong input, foreign ids and narrow scopes are refused", async (t) => {
   const refused = async (body: object, code: string, field: string) =>
-    t.match(await owner("POST", path, body), { status: 400, body: { error: { code, field } } });
+    matchObject(t, await owner("POST", path, body), { status: 400, body: { error: { code, field } } });
   await refused({ label: "x".repeat(81) }, "SHARE_LABEL_INVALID", "/label");
   await refused({ label: " " }, "SHARE_LABEL_INVALID", "/label");
   await refused({ expires_at: new Date(clock.at).toISOString() }, "INVALID_EXPIRY", "/expires_at");
@@ -171,7 +177,7 @@ t.test("wrong input, foreign ids and narrow scopes are refused", async (t) => {
     ["GET", path],
     ["DELETE", `${path}/${made.id}`],
   ] as const)
-    t.match(await stranger(method, where, method === "POST" ? {} : undefined), {
+    matchObject(t, await stranger(method, where, method === "POST" ? {} : undefined), {
       status: 404,
       body: { error: { code: "TARGET_NOT_FOUND" } },
     });
@@ -179,12 +185,12 @@ t.test("wrong input, foreign ids and narrow scopes are refused", async (t) => {
   t.equal((await owner("DELETE", `/api/v1/targets/${other}/shares/${made.id}`)).status, 404, "of another monitor");
   const foreign = `/api/v1/targets/${await make("Of the stranger", stranger)}/shares`;
   t.equal((await stranger("DELETE", `${foreign}/${made.id}`)).status, 404, "of another organisation");
-  t.match(await stranger("GET", foreign), { body: { total: 0 } });
+  matchObject(t, await stranger("GET", foreign), { body: { total: 0 } });
   t.equal((await visit("GET", `/m/${made.token}/live`)).status, 200, "the link still works");
   const reader = asking(visit, await withToken(ctx, { scopes: ["targets:read"] }));
-  t.match(await reader("GET", path), { status: 403 }, "a token that only reads monitors gets no share tokens");
+  matchObject(t, await reader("GET", path), { status: 403 }, "a token that only reads monitors gets no share tokens");
   t.equal((await visit("GET", `/m/${newId()}/live`)).status, 404);
-  t.match(await visit("GET", `/m/${made.token}/results?from=2020-01-01T00:00:00Z`), {
+  matchObject(t, await visit("GET", `/m/${made.token}/results?from=2020-01-01T00:00:00Z`), {
     status: 400,
     body: { error: { code: "BAD_TIME_RANGE" } },
   });
@@ -197,7 +203,7 @@ t.test("a link ends when it expires, with its monitor, and with its organisation
   t.equal(await live(short.token), 200);
   clock.at += minute;
   t.equal(await live(short.token), 404);
-  t.match((await owner("GET", path)).body, { total: 1 }, "an expired link is still listed");
+  matchObject(t, (await owner("GET", path)).body, { total: 1 }, "an expired link is still listed");
   t.equal(await purgeShares(system), 0);
   clock.at += 31 * day;
   t.equal(await purgeShares(system), 1);
@@ -219,9 +225,9 @@ t.test("without the key the link works, and only the list cannot show it", async
   const made = (await owner("POST", path, {})).body;
   const [fresh, old] = [Buffer.alloc(32, 9), Buffer.alloc(32, 7)];
   const lost = asking(await serveWhole(t, world, { ...system, sealer: makeSealer(fresh) }), await withToken(ctx));
-  t.match((await lost("GET", path)).body.items, [{ id: made.id, token: null, url: null }]);
+  matchObject(t, (await lost("GET", path)).body.items, [{ id: made.id, token: null, url: null }]);
   t.equal((await visit("GET", `/m/${made.token}/live`)).status, 200);
   const rotated = await resealShares({ ...system, sealer: makeSealer(fresh, old) }, null, 100);
-  t.match(rotated, { failed: [], last: null });
-  t.match((await lost("GET", path)).body.items, [{ id: made.id, token: made.token }]);
+  matchObject(t, rotated, { failed: [], last: null });
+  matchObject(t, (await lost("GET", path)).body.items, [{ id: made.id, token: made.token }]);
 });

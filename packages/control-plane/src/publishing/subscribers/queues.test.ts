@@ -1,5 +1,6 @@
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { createChannel, updateChannel } from "../../alerting/channels/service.ts";
 import type { Ctx } from "../../platform/context.ts";
@@ -169,7 +170,8 @@ t.test("challenges have places of their own, and 3 s; confirmations leave room f
   await webhooks.ended();
   t.equal(sink.received.length, 1);
   const { lines } = world.log;
-  t.match(
+  matchObject(
+    t,
     lines.findLast((line) => JSON.stringify(line).includes("could not be sent")),
     { fields: { reason: "no answer within 3 s" } },
   );

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { Notice } from "../../message.ts";
 import type { OutboundRequest } from "../../../../platform/outbound/client.ts";
 import { telegramText } from "../telegram.ts";
@@ -184,8 +185,8 @@ t.test("each provider gets its documented request, and its errors are recognised
     await send();
     const [url, authorization, part] = request;
     t.equal(asked[0]?.url, url);
-    t.match(asked[0]?.headers["authorization"], authorization);
-    t.match(asked[0]?.body, part);
+    matchObject(t, asked[0]?.headers["authorization"], authorization);
+    matchObject(t, asked[0]?.body, part);
     const secrets: string[] = [];
     sms.mapSecrets(config, (secret) => (secrets.push(secret), secret));
     t.equal(secrets.length, 1, "one secret");
