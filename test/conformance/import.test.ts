@@ -2,6 +2,7 @@ import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import {
   type Answer,
   betterStack,
@@ -72,43 +73,44 @@ for (const args of sources)
     const name = args[0]!;
     const [file, variables, report] = [`${name}.yaml`, `${name}.env`, `${name}.md`];
     const wanted = ["--output", file, "--env-file", variables, "--report", report];
-    t.match(await smctl(["import", ...args, ...wanted], keyEnv), {
+    matchObject(t, await smctl(["import", ...args, ...wanted], keyEnv), {
       code: 0,
       stdout: "",
       stderr: /^\d+ carried over, .*\n$/m,
     });
     t.equal(statSync(join(folder, variables)).mode & 0o777, 0o600);
-    t.match(await smctl(["import", ...args, ...wanted], keyEnv), {
+    matchObject(t, await smctl(["import", ...args, ...wanted], keyEnv), {
       code: 1,
       stderr: /exists already, and is not overwritten/,
     });
     const values = envIn(variables);
-    t.match(await smctl(["validate", file], values), { code: 0 });
+    matchObject(t, await smctl(["validate", file], values), { code: 0 });
     const applied = await smctl(["apply", file], values);
-    t.match(applied, { code: 0, stdout: /Applied: \d+ created\.\n$/ }, applied.stderr);
-    t.match(await smctl(["plan", file], values), { code: 0, stdout: /^Plan: \d+ unchanged\.\n$/ });
+    matchObject(t, applied, { code: 0, stdout: /Applied: \d+ created\.\n$/ }, applied.stderr);
+    matchObject(t, await smctl(["plan", file], values), { code: 0, stdout: /^Plan: \d+ unchanged\.\n$/ });
   });
 
 t.test("the program itself", async (t) => {
   const wanted = ["--output", "blackbox.yaml", "--env-file", "blackbox.env"];
   // Without -- Node.js 20 takes --env-file for its own.
   const args = ["--", smctlProgram, "import", ...sources.at(-1)!, ...wanted];
-  t.match(await runProgram(process.execPath, args, options(keyEnv)), { code: 1, stderr: /is not overwritten/ });
+  matchObject(t, await runProgram(process.execPath, args, options(keyEnv)), { code: 1, stderr: /is not overwritten/ });
 });
 
 t.test("subscribers of Statuspage are sent after the apply, and confirm nothing", async (t) => {
   const source = sources.find(([name]) => name === "statuspage")!;
-  t.match(await smctl(["import", ...source, "--output", "s.yaml", "--history", "s.json"], keyEnv), { code: 0 });
+  matchObject(t, await smctl(["import", ...source, "--output", "s.yaml", "--history", "s.json"], keyEnv), { code: 0 });
   t.equal(statSync(join(folder, "s.json")).mode & 0o777, 0o600);
   const none = "1 skipped: the page has none of its components.";
-  t.match(await smctl(["history", "s.json"]), { code: 0, stderr: `2 subscribers added. ${none}\n` });
-  t.match(await smctl(["history", "s.json"]), {
+  matchObject(t, await smctl(["history", "s.json"]), { code: 0, stderr: `2 subscribers added. ${none}\n` });
+  matchObject(t, await smctl(["history", "s.json"]), {
     stderr: `0 subscribers added. ${none} 2 skipped: is already subscribed.\n`,
   });
   const { items } = (await api.get("/api/v1/status-pages")).body as { items: { id: string; slug: string }[] };
   const { id } = items.find(({ slug }) => slug === "acme-page")!;
   const subscribers = (await api.get(`/api/v1/status-pages/${id}/subscribers`)).body.items as object[];
-  t.match(
+  matchObject(
+    t,
     subscribers.map((one) => ({ ...one })),
     [{ state: "active" }, { state: "active" }],
   );
@@ -134,17 +136,20 @@ t.test("history sends what was before the monitors were here, and says what it l
     return smctl(["history", "history.json", ...args]);
   };
   const stored = /^2 days and 1 outage of 1 monitor stored\. 3 left out: /;
-  t.match(await send([past]), { code: 0, stdout: "", stderr: stored });
-  t.match(await send([past]), { code: 0, stderr: stored }, "the same again replaces it");
+  matchObject(t, await send([past]), { code: 0, stdout: "", stderr: stored });
+  matchObject(t, await send([past]), { code: 0, stderr: stored }, "the same again replaces it");
   const gone = await send([{ ...past, monitor: "gone" }], "--json");
-  t.match(gone, { code: 1, stderr: /the server has no gone in project kuma: apply the file first/ });
-  t.match(JSON.parse(gone.stdout), { monitors: 0, unknown: ["gone"] });
+  matchObject(t, gone, { code: 1, stderr: /the server has no gone in project kuma: apply the file first/ });
+  matchObject(t, JSON.parse(gone.stdout), { monitors: 0, unknown: ["gone"] });
   const targets = JSON.parse((await smctl(["list", "--json"])).stdout) as { id: string; managed_by: { key: string } }[];
   const { id } = targets.find(({ managed_by: by }) => by.key === "shop")!;
   const incidents = (await api.get("/api/v1/incidents")).body.items as object[];
-  t.match(incidents, [{ target_id: id, imported: true }]);
+  matchObject(t, incidents, [{ target_id: id, imported: true }]);
   const badge = await api.get(`/status/acme/api/public/v1/components/${id}/badge.svg?metric=latency&days=7`);
   t.match(badge.text, /<title>Shop latency: 32 ms<\/title>/, "of imported days too");
   writeFileSync(join(folder, "history.json"), "{}");
-  t.match(await smctl(["history", "history.json"]), { code: 1, stderr: /is not what smctl import --history writes/ });
+  matchObject(t, await smctl(["history", "history.json"]), {
+    code: 1,
+    stderr: /is not what smctl import --history writes/,
+  });
 });

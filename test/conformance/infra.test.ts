@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { endpointNames } from "@statusmesh/control-plane/alerting/channels/kinds/index";
 import { loadConfig } from "@statusmesh/control-plane/config/config";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { parse } from "yaml";
 import { tempFolder } from "../harness/folder.ts";
 import { requires } from "../harness/requires.ts";
@@ -186,7 +187,7 @@ t.test("compose.yaml", async (t) => {
   const { agent, "control-plane": controlPlane } = compose.services;
   t.ok(agent?.read_only === true && controlPlane?.read_only === true);
   for (const service of [agent, controlPlane])
-    t.match(service, { sysctls: { "net.ipv4.ping_group_range": "0 2147483647" } }, "for ping checks");
+    matchObject(t, service, { sysctls: { "net.ipv4.ping_group_range": "0 2147483647" } }, "for ping checks");
   t.strictSame(
     Object.keys(agent!.environment).filter((name) => !agentVariables.has(name)),
     [],
@@ -287,7 +288,7 @@ function podOf(t: Test, name: string, version: string): Pod {
         .reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], values);
       t.not(found, undefined, `${file}: ${path} is in values.yaml`);
     }
-    t.match(flattened(template), { apiVersion: String, kind: String, metadata: { name: `x-${name}` } }, file);
+    matchObject(t, flattened(template), { apiVersion: String, kind: String, metadata: { name: `x-${name}` } }, file);
   }
   const leaves = (tree: Record<string, unknown>, before = ""): string[] =>
     Object.entries(tree).flatMap(([key, value]) =>
@@ -302,7 +303,7 @@ function podOf(t: Test, name: string, version: string): Pod {
   );
   const { spec } = flattened(read(`${folder}/templates/deployment.yaml`)) as { spec: { template: { spec: Pod } } };
   const pod = spec.template.spec;
-  t.match(pod, {
+  matchObject(t, pod, {
     automountServiceAccountToken: false,
     securityContext: { runAsNonRoot: true, sysctls: [{ name: "net.ipv4.ping_group_range", value: "0 2147483647" }] },
     containers: [
@@ -432,9 +433,9 @@ t.test("a test file that fails is run again, and counts as flaky when it passes 
   };
   const flaky = run("fine", "once");
   t.match(flaky.stdout, /^ok {2}fine\.test\.js {2}\d+\.\d s, cpu \d+\.\d s$/m);
-  t.match(flaky.outcome, { code: 0, failed: 0, passed: 4 }, "the assertions of the repeated run count too");
+  matchObject(t, flaky.outcome, { code: 0, failed: 0, passed: 4 }, "the assertions of the repeated run count too");
   t.match(flaky.stdout, /not ok 1 - it[^]*FAILED {2}\S*once\.test\.js[^]*FLAKY {2}\S*once\.test\.js: failed once/);
   const broken = run("fine", "always");
-  t.match(broken.outcome, { code: 1, failed: 1, passed: 1 });
+  matchObject(t, broken.outcome, { code: 1, failed: 1, passed: 1 });
   t.notMatch(broken.stdout, "FLAKY");
 });

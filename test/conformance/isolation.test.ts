@@ -1,4 +1,5 @@
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { Route } from "@statusmesh/control-plane/platform/http/route";
 import { errorCodes } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
@@ -97,7 +98,8 @@ async function check(t: Test, cell: Cell): Promise<{ answer: Answer; ids: string
   const answer = await ask(caller.client, route, places, ids);
   asked++;
   const { status, code } = wanted(route, outcome);
-  t.match(
+  matchObject(
+    t,
     { status: answer.status, code: answer.body?.error?.code ?? undefined },
     { status, code },
     `${title}: ${answer.text.slice(0, 200)}`,

@@ -1,4 +1,5 @@
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
@@ -150,7 +151,7 @@ async function filtered(
   const about = `${nameOf(route)} for ${caller.title} filtered by ${places.at(-1)!.place}`;
   if (answer.status !== 200) return;
   if (route.mediaType === "text/csv") t.match(answer.text, /^[a-z_,]+\r\n$/, `${about}: the head alone`);
-  else t.match(answer.body, { items: [], total: 0 }, about);
+  else matchObject(t, answer.body, { items: [], total: 0 }, about);
 }
 
 t.test(
@@ -223,7 +224,7 @@ t.test("no page without access: anonymous callers, agents, operators, members of
       const { status, headers } = await client
         .with({ accept: "text/html" })
         .get(path.replace("{id}", thing === null ? "" : await make[thing](sql, acme, "")));
-      t.match({ status, headers }, wanted, `${path} for ${title}`);
+      matchObject(t, { status, headers }, wanted, `${path} for ${title}`);
     }
   }
 });
@@ -286,7 +287,7 @@ t.test("an agent gets and reports targets of its region, and none of another reg
   const idsIn = (reply: { checks: { target_id: string }[] }) => reply.checks.map((check) => check.target_id);
 
   const north = await pull(away.token);
-  t.match(north, { region: "north", checks: [], runs: [] }, "another region has nothing of it");
+  matchObject(t, north, { region: "north", checks: [], runs: [] }, "another region has nothing of it");
   const now = Date.now();
   const { run_id: _, ...measured } = { ...runOf(target, now, "down"), run_id: run };
   const { target_id: _t, scheduled_at: _s, skip: _k, ...reply } = measured;
@@ -295,7 +296,8 @@ t.test("an agent gets and reports targets of its region, and none of another reg
     ...batchOf([runOf(target, now - 2000, "down"), runOf(target, now - 1000, "down")]),
     runs: [{ run_id: run, matched_expectations: true, warnings: [], ...reply }],
   });
-  t.match(
+  matchObject(
+    t,
     reported,
     { status: 200, body: { stored: 0, dropped_unassigned: 2 } },
     "results of another region are dropped",
@@ -305,13 +307,14 @@ t.test("an agent gets and reports targets of its region, and none of another reg
 
   const own = await pull(home.token);
   t.ok(idsIn(own).includes(target), "its own region has it");
-  t.match(own.runs, [{ run_id: run }]);
+  matchObject(t, own.runs, [{ run_id: run }]);
   const result = runOf(target, now - 1000);
   await admit(sql, "default", [result]);
-  t.match((await as(home.token).post("/api/agent/results", batchOf([result]))).body, { stored: 1 });
+  matchObject(t, (await as(home.token).post("/api/agent/results", batchOf([result]))).body, { stored: 1 });
   for (const route of routes.filter(({ auth }) => auth !== "public" && auth !== "agent")) {
     const { status, body } = await as(home.token).send(route.method, route.path.replaceAll(/\{\w+\}/g, target));
-    t.match(
+    matchObject(
+      t,
       { status, code: body?.error?.code },
       { status: 401, code: "UNAUTHENTICATED" },
       `${nameOf(route)} with an agent's token`,

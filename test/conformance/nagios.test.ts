@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { commandHere } from "sm-agent/testing";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { nagiosPlugins, requires } from "../harness/requires.ts";
 
 const program = join(import.meta.dirname, "../../../packages/agent/bin/sm-agent.js");
@@ -34,14 +35,16 @@ t.test("check_disk, check_load and check_http give state, words and performance 
   const words = (key: string) => ["check", "exec", key, "--commands", file, "--json"];
   const check = async (key: string): Promise<unknown> => JSON.parse((await commandHere(words(key))).stdout);
   const { stdout } = await promisify(execFile)(process.execPath, [program, ...words("disk")]);
-  t.match(JSON.parse(stdout), {
+  matchObject(t, JSON.parse(stdout), {
     result: { status: "up", error: null, details: { perfdata: [{ label: "/", value: Number, min: 0, max: Number }] } },
   });
-  t.match(await check("disk_full"), { result: { status: "degraded", error: /^DISK WARNING - free space: \/ / } });
-  t.match(await check("load"), {
+  matchObject(t, await check("disk_full"), {
+    result: { status: "degraded", error: /^DISK WARNING - free space: \/ / },
+  });
+  matchObject(t, await check("load"), {
     result: { status: "up", details: { perfdata: [{ label: "load1" }, { label: "load5" }, { label: "load15" }] } },
   });
-  t.match(await check("http"), {
+  matchObject(t, await check("http"), {
     result: {
       status: "up",
       details: {
@@ -52,8 +55,10 @@ t.test("check_disk, check_load and check_http give state, words and performance 
       },
     },
   });
-  t.match(await check("http_wrong"), {
+  matchObject(t, await check("http_wrong"), {
     result: { status: "down", error: /^HTTP CRITICAL: .* string 'goodbye' not found/ },
   });
-  t.match(await check("unknown"), { result: { status: "error", error: "UNKNOWN: no such thing (exit code 3)" } });
+  matchObject(t, await check("unknown"), {
+    result: { status: "error", error: "UNKNOWN: no such thing (exit code 3)" },
+  });
 });

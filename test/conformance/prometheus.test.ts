@@ -2,6 +2,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { connect } from "../harness/api.ts";
 import { agentIn, castIn, tokenOf } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
@@ -114,7 +115,7 @@ scrape_configs:
   for (const { uid, panels } of dashboards)
     for (const { title, targets } of panels)
       for (const { expr } of targets)
-        t.match(await query(filled(expr)), { status: "success" }, `${uid}, ${title}: ${expr}`);
+        matchObject(t, await query(filled(expr)), { status: "success" }, `${uid}, ${title}: ${expr}`);
   const text = (await connect(t, url, token).get("/api/v1/metrics")).text;
   const known = new Set([...text.matchAll(/^# TYPE (\w+) /gm)].map(([, name]) => name));
   for (const [name] of JSON.stringify(dashboards).matchAll(/statusmesh_\w+/g)) t.ok(known.has(name), name);

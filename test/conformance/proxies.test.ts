@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
 import { join } from "node:path";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { castIn, sessionOf, tokenOf } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { tempFolder } from "../harness/folder.ts";
@@ -93,7 +94,12 @@ t.test("sign-in, MCP, addresses of visitors and large bodies behind the document
     headers: { "content-type": "application/json", origin: `http://${site}` },
     body: JSON.stringify({ code: "x".repeat(43) }),
   });
-  t.match(await direct.json(), { error: { code: "SIGN_IN_LINK_INVALID" } }, "server.public_url is no other site");
+  matchObject(
+    t,
+    await direct.json(),
+    { error: { code: "SIGN_IN_LINK_INVALID" } },
+    "server.public_url is no other site",
+  );
 
   for (const proxy of Object.keys(proxyPrograms) as Proxy[])
     await t.test(proxy, async (t) => {

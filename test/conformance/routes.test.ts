@@ -1,5 +1,6 @@
 import { request } from "node:http";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { allPages } from "@statusmesh/control-plane/app";
 import { scopes } from "@statusmesh/control-plane/platform/context";
 import type { Route } from "@statusmesh/control-plane/platform/http/route";
@@ -154,7 +155,7 @@ t.test("every route is described", (t) => {
 t.test("every route but the public ones refuses a request without credentials", async (t) => {
   for (const route of routes.filter(({ auth }) => auth !== "public")) {
     const { status, body } = await anonymous.send(route.method, pathOf(route), bodyOf(route));
-    t.match({ status, code: body?.error?.code }, { status: 401, code: "UNAUTHENTICATED" }, nameOf(route));
+    matchObject(t, { status, code: body?.error?.code }, { status: 401, code: "UNAUTHENTICATED" }, nameOf(route));
   }
 });
 
@@ -198,14 +199,14 @@ t.test("refusals have a fixed order, and all of them precede the reading of the 
   for (const route of routes.filter(({ body }) => body !== null)) {
     const name = nameOf(route);
     const good = bearer(credentials[route.auth]);
-    if (route.auth !== "public") t.match(await announce(route, large), { code: "UNAUTHENTICATED" }, name);
+    if (route.auth !== "public") matchObject(t, await announce(route, large), { code: "UNAUTHENTICATED" }, name);
     if (route.scope !== null)
-      t.match(await announce(route, { ...large, ...bearer(useless) }), { code: "INSUFFICIENT_SCOPE" }, name);
+      matchObject(t, await announce(route, { ...large, ...bearer(useless) }), { code: "INSUFFICIENT_SCOPE" }, name);
     if (route.role === "owner")
-      t.match(await announce(route, { ...large, ...bearer(milan.token) }), { code: "OWNER_REQUIRED" }, name);
-    t.match(await announce(route, { ...text, ...good }), { code: "UNSUPPORTED_MEDIA_TYPE" }, name);
-    t.match(await announce(route, { ...packed, ...good }), { code: "UNSUPPORTED_MEDIA_TYPE" }, name);
-    t.match(await announce(route, { ...large, ...good }), { code: "PAYLOAD_TOO_LARGE" }, name);
+      matchObject(t, await announce(route, { ...large, ...bearer(milan.token) }), { code: "OWNER_REQUIRED" }, name);
+    matchObject(t, await announce(route, { ...text, ...good }), { code: "UNSUPPORTED_MEDIA_TYPE" }, name);
+    matchObject(t, await announce(route, { ...packed, ...good }), { code: "UNSUPPORTED_MEDIA_TYPE" }, name);
+    matchObject(t, await announce(route, { ...large, ...good }), { code: "PAYLOAD_TOO_LARGE" }, name);
   }
   const category = "api_writes_per_min";
   await sql`update plans set ${sql(category)} = 0 where id = (select plan_id from orgs where id = ${milan.orgId})`;
@@ -215,9 +216,14 @@ t.test("refusals have a fixed order, and all of them precede the reading of the 
   // A budget is read at most every five seconds.
   await waitFor("the budget to be used up", async () => (await owner.post("/api/v1/orgs", {})).status === 429);
   for (const route of tenantRoutes.filter((it) => it.body !== null && it.category === "api_writes")) {
-    t.match(await announce(route, { ...text, ...bearer(olga.token) }), { code: "RATE_LIMITED" }, nameOf(route));
+    matchObject(t, await announce(route, { ...text, ...bearer(olga.token) }), { code: "RATE_LIMITED" }, nameOf(route));
     if (route.scope !== null)
-      t.match(await announce(route, { ...text, ...bearer(useless) }), { code: "INSUFFICIENT_SCOPE" }, nameOf(route));
+      matchObject(
+        t,
+        await announce(route, { ...text, ...bearer(useless) }),
+        { code: "INSUFFICIENT_SCOPE" },
+        nameOf(route),
+      );
   }
 });
 
@@ -256,15 +262,25 @@ t.test("every path answers OPTIONS with its methods", async (t) => {
 
 t.test("every reply has a content type and cache headers", async (t) => {
   for (const route of tenantRoutes.filter(({ method }) => method === "GET"))
-    t.match((await owner.get(pathOf(route))).headers, { vary: "Cookie, Authorization, X-Sm-Org" }, nameOf(route));
-  t.match((await anonymous.get("/")).headers, { vary: "Cookie, Authorization, X-Sm-Org" }, "a page of the console");
+    matchObject(
+      t,
+      (await owner.get(pathOf(route))).headers,
+      { vary: "Cookie, Authorization, X-Sm-Org" },
+      nameOf(route),
+    );
+  matchObject(
+    t,
+    (await anonymous.get("/")).headers,
+    { vary: "Cookie, Authorization, X-Sm-Org" },
+    "a page of the console",
+  );
   for (const path of ["/", "/healthz", "/docs", "/api/openapi.json", "/assets/tokens.css", "/status", "/nowhere"]) {
     const { headers } = await anonymous.get(path);
     t.equal(headers["x-content-type-options"], "nosniff", path);
     t.equal(headers["strict-transport-security"], undefined, "not where the service is reached by http");
   }
   const { headers } = await anonymous.get("/docs");
-  t.match(headers, {
+  matchObject(t, headers, {
     "content-security-policy": /default-src 'self'.*frame-ancestors 'none'/,
     "x-frame-options": "DENY",
   });
@@ -321,7 +337,7 @@ t.test("the OpenAPI document is complete", async (t) => {
   }));
   for (const { route, operation } of operations) {
     const name = nameOf(route);
-    t.match(operation, { summary: route.summary, tags: [route.tag], operationId: /^[a-z][a-z0-9_]+$/ }, name);
+    matchObject(t, operation, { summary: route.summary, tags: [route.tag], operationId: /^[a-z][a-z0-9_]+$/ }, name);
     t.ok(
       Object.keys(operation.responses).some((it) => it.startsWith("2")),
       `${name} documents its answer`,

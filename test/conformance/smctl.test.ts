@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { parse } from "yaml";
 import { checkDocument } from "@statusmesh/shared/declared/check";
 import { requestBodies } from "smctl/package";
@@ -48,20 +49,20 @@ const smctl = (args: readonly string[], env: Record<string, string> = {}): Promi
 t.test("plan and apply: exit codes, and a plan that is empty afterwards", async (t) => {
   write(whole);
   const planned = await run(process.execPath, [smctlProgram, "plan"]);
-  t.match(planned, { code: 2, stdout: /^\+ create channel ops\n[^]*\+ create monitor web\/shop\n/ });
+  matchObject(t, planned, { code: 2, stdout: /^\+ create channel ops\n[^]*\+ create monitor web\/shop\n/ });
   t.match(planned.stdout, /\nPlan: 3 to create\.\n$/);
   t.notMatch(planned.stdout, "s3cret");
   t.notMatch(planned.stdout, "\u001b", "no colours without a terminal");
-  t.match(await smctl(["apply", "--dry-run"]), { code: 2 });
+  matchObject(t, await smctl(["apply", "--dry-run"]), { code: 2 });
   t.equal((await api.get("/api/v1/targets")).body.total, 0, "nothing is written");
-  t.match(await smctl(["apply"]), { code: 0, stdout: /\nApplied: 3 created\.\n$/ });
-  t.match(await smctl(["plan"]), { code: 0, stdout: "Plan: 3 unchanged.\n" });
-  t.match(JSON.parse((await smctl(["plan", "--json"])).stdout), { summary: { unchanged: 3 }, changes: [] });
-  t.match(await smctl(["plan"], { SLACK: "" }), {
+  matchObject(t, await smctl(["apply"]), { code: 0, stdout: /\nApplied: 3 created\.\n$/ });
+  matchObject(t, await smctl(["plan"]), { code: 0, stdout: "Plan: 3 unchanged.\n" });
+  matchObject(t, JSON.parse((await smctl(["plan", "--json"])).stdout), { summary: { unchanged: 3 }, changes: [] });
+  matchObject(t, await smctl(["plan"], { SLACK: "" }), {
     code: 1,
     stderr: /^statusmesh\.yaml:6:\d+: The variable SLACK is empty/,
   });
-  t.match(await smctl(["plan", "--keep-secrets"], { SLACK: "" }), { code: 0 });
+  matchObject(t, await smctl(["plan", "--keep-secrets"], { SLACK: "" }), { code: 0 });
 });
 
 t.test("a created object is shown field by field; --keep-secrets is for secrets of stored objects", async (t) => {
@@ -83,22 +84,27 @@ ${more}`;
   t.match(stdout, / {4}check\/url: "https:\/\/a\.example\.org"\n/);
   t.notMatch(stdout, /: null\n/);
   t.match((await smctl(["plan", "--markdown"], key)).stdout, /check\/url: "https:\/\/a.example.org"<br>/);
-  t.match(await smctl(["apply"], key), { code: 0, stdout: /Applied: 4 created/ });
-  t.match(await smctl(["plan", "--keep-secrets"]), { code: 0, stdout: "Plan: 4 unchanged.\n" }, "every secret is kept");
+  matchObject(t, await smctl(["apply"], key), { code: 0, stdout: /Applied: 4 created/ });
+  matchObject(
+    t,
+    await smctl(["plan", "--keep-secrets"]),
+    { code: 0, stdout: "Plan: 4 unchanged.\n" },
+    "every secret is kept",
+  );
   write(file("${NAME}"));
-  t.match(await smctl(["plan", "--keep-secrets"]), {
+  matchObject(t, await smctl(["plan", "--keep-secrets"]), {
     code: 1,
     stderr: "statusmesh.yaml:7:19: The variable NAME is not set, and is no secret.\nsmctl: 1 error.\n",
   });
   write(
     file("One", '  new: {name: New, check: {type: tcp, host: a.example.org, port: 1, send: "${OTHER}"}, alerts: []}\n'),
   );
-  t.match(await smctl(["plan", "--keep-secrets"]), {
+  matchObject(t, await smctl(["plan", "--keep-secrets"]), {
     code: 1,
     stderr: "statusmesh.yaml:10:75: The variable OTHER is not set, and no secret is stored.\nsmctl: 1 error.\n",
   });
   write("version: 1\nproject: kept\n");
-  t.match(await smctl(["apply", "--prune", "--yes"]), { code: 0, stdout: /Applied: 4 deleted/ });
+  matchObject(t, await smctl(["apply", "--prune", "--yes"]), { code: 0, stdout: /Applied: 4 deleted/ });
 });
 
 t.test("a terminal is asked; what changed meanwhile is stale", async (t) => {
@@ -123,36 +129,41 @@ t.test("a terminal is asked; what changed meanwhile is stale", async (t) => {
     });
   const { items } = (await api.get("/api/v1/targets?q=DB")).body;
   const names = async () => (await api.get(`/api/v1/targets/${items[0].id}`)).body.name;
-  t.match(await atTerminal("no\n"), { code: 1, stdout: /"DB".* -> .*"Other"[^]*Nothing was applied/ });
-  t.match(
+  matchObject(t, await atTerminal("no\n"), { code: 1, stdout: /"DB".* -> .*"Other"[^]*Nothing was applied/ });
+  matchObject(
+    t,
     await atTerminal("\u0003"),
     { code: 1, stdout: /Type yes: [^a-z]*smctl: Nothing was applied\.\r\n$/ },
     "Ctrl-C",
   );
   t.equal(await names(), "DB");
-  t.match(
+  matchObject(
+    t,
     await atTerminal("yes\n", () => api.patch(`/api/v1/targets/${items[0].id}`, { tags: ["by-hand"] })),
     { code: 3, stdout: /smctl: .*changed since/ },
     "exit code 3",
   );
   t.equal(await names(), "DB", "nothing is applied");
-  t.match(await atTerminal("yes\n"), { code: 0, stdout: /Applied: 1 updated/ });
+  matchObject(t, await atTerminal("yes\n"), { code: 0, stdout: /Applied: 1 updated/ });
   t.equal(await names(), "Other");
   write(whole);
-  t.match(await smctl(["apply"]), { code: 0 });
+  matchObject(t, await smctl(["apply"]), { code: 0 });
 });
 
 t.test("a deletion needs --yes, and prune its limit", async (t) => {
   write(whole.replace(/ {2}db:[^]*$/, "").replace("name: Shop", "name: Shop | <b>"));
-  t.match(await smctl(["plan"]), {
+  matchObject(t, await smctl(["plan"]), {
     code: 2,
     stdout: /^~ update monitor web\/shop\n {4}name: "Shop" -> "Shop \| <b>"\n/,
   });
-  t.match(await smctl(["apply", "--dry-run", "--markdown"]), { code: 2, stdout: /"Shop \\\| &lt;b>"/ });
-  t.match(await smctl(["apply", "--prune"]), { code: 1, stderr: /1 would be deleted: that needs --yes/ });
-  t.match(await smctl(["apply", "--prune", "--yes", "--max-delete", "0"]), { code: 1, stderr: /^smctl: .*delet/m });
+  matchObject(t, await smctl(["apply", "--dry-run", "--markdown"]), { code: 2, stdout: /"Shop \\\| &lt;b>"/ });
+  matchObject(t, await smctl(["apply", "--prune"]), { code: 1, stderr: /1 would be deleted: that needs --yes/ });
+  matchObject(t, await smctl(["apply", "--prune", "--yes", "--max-delete", "0"]), {
+    code: 1,
+    stderr: /^smctl: .*delet/m,
+  });
   t.equal((await api.get("/api/v1/targets")).body.total, 2);
-  t.match(await smctl(["apply", "--prune", "--yes"]), {
+  matchObject(t, await smctl(["apply", "--prune", "--yes"]), {
     code: 0,
     stdout: /Applied: 1 updated, 1 deleted, 1 unchanged/,
   });
@@ -160,13 +171,13 @@ t.test("a deletion needs --yes, and prune its limit", async (t) => {
 
 t.test("what the server refuses has file, line and column", async (t) => {
   write(whole.replace("alerts: [ops]", "alerts: [ops]\n    regions: [nowhere]").replace("tcp", "dns"));
-  t.match(await smctl(["validate"]), { code: 1 }, "what needs no server is said without one");
+  matchObject(t, await smctl(["validate"]), { code: 1 }, "what needs no server is said without one");
   write(whole.replace("alerts: [ops]", "alerts: [ops]\n    regions: [nowhere]"));
-  t.match(await smctl(["validate"]), { code: 0 });
+  matchObject(t, await smctl(["validate"]), { code: 0 });
   const { code, stderr } = await smctl(["plan"]);
   t.equal(code, 1);
   t.match(stderr, /^statusmesh\.yaml:12:\d+: .*nowhere.*\nsmctl: 1 error\.\n$/);
-  t.match(JSON.parse((await smctl(["apply", "--json"])).stdout), [{ file: "statusmesh.yaml", line: 12 }]);
+  matchObject(t, JSON.parse((await smctl(["apply", "--json"])).stdout), [{ file: "statusmesh.yaml", line: 12 }]);
 });
 
 /** A document whose every text is a variable, and their values; keys stay as they are. */
@@ -280,20 +291,20 @@ t.test("what a variable gives is shown nowhere", async (t) => {
     return ended;
   };
   const planned = await seen(["plan"], values);
-  t.match(planned, { code: 2, stdout: / {4}check\/url: "changed"\n/ });
+  matchObject(t, planned, { code: 2, stdout: / {4}check\/url: "changed"\n/ });
   t.match(planned.stdout, / {4}check\/type: "changed"\n/);
   t.match(planned.stdout, / {4}check\/port: 5\n/, "what the file says itself is shown");
   await seen(["plan", "--json"], values);
   await seen(["plan", "--markdown"], values);
-  t.match(await seen(["apply", "--json"], values), { code: 0 });
-  t.match(await seen(["plan"], values), { code: 0, stdout: /^Plan: 11 unchanged\.\n$/ });
+  matchObject(t, await seen(["apply", "--json"], values), { code: 0 });
+  matchObject(t, await seen(["plan"], values), { code: 0, stdout: /^Plan: 11 unchanged\.\n$/ });
   const { values: later } = withVariables(objects("two"));
-  t.match(await seen(["plan"], later), {
+  matchObject(t, await seen(["plan"], later), {
     code: 2,
     stdout: /^~ update monitor web\/zero\n[^]*? {4}check\/url: "changed" -> "changed"\n/m,
   });
   await seen(["plan", "--json"], later);
-  t.match(await seen(["apply", "--markdown"], later), { code: 0 });
+  matchObject(t, await seen(["apply", "--markdown"], later), { code: 0 });
 
   // Each value in turn is one that is refused, if at all with a message that would quote it.
   const wrong = `zq://\u0001<b>${"zq".repeat(300)}:99999/`;
@@ -303,7 +314,7 @@ t.test("what a variable gives is shown nowhere", async (t) => {
     "the server's too",
   );
   write('{"version": 1, "project": "hidden"}');
-  t.match(await seen(["apply", "--prune", "--yes", "--max-delete", "50"], {}), { code: 0 });
+  matchObject(t, await seen(["apply", "--prune", "--yes", "--max-delete", "50"], {}), { code: 0 });
 });
 
 t.test("a plan does not show what a variable gave, after the files have a text in its place", async (t) => {
@@ -315,16 +326,16 @@ maintenance: {past: {title: Past, starts_at: "2016-01-01T00:00:00Z", ends_at: "\
   const values = { KEY: "Zq-Value", END: "2016-01-02T03:04:00Z" };
   write(file("https://a.example.org/${KEY}"));
   const applied = await smctl(["apply"], values);
-  t.match(applied, { code: 0, stdout: /^! past is over: it is not created\.$/m });
+  matchObject(t, applied, { code: 0, stdout: /^! past is over: it is not created\.$/m });
   t.notMatch(applied.stdout, "2016");
   write(file("https://a.example.org/public"));
   for (const form of [[], ["--json"], ["--markdown"]]) {
     const planned = await smctl(["plan", ...form], values);
-    t.match(planned, { code: 2, stdout: "https://a.example.org/public" }, "what the file says is shown");
+    matchObject(t, planned, { code: 2, stdout: "https://a.example.org/public" }, "what the file says is shown");
     t.notMatch(planned.stdout, /zq-value/i);
   }
   write("version: 1\nproject: replaced\n");
-  t.match(await smctl(["apply", "--prune", "--yes"]), { code: 0 });
+  matchObject(t, await smctl(["apply", "--prune", "--yes"]), { code: 0 });
 });
 
 t.test("variables and files that are not for the files of a project", async (t) => {
@@ -340,16 +351,30 @@ t.test("variables and files that are not for the files of a project", async (t) 
     return smctl(["validate", "conf/a.yaml", ...args], env);
   };
   const refused = (message: RegExp) => ({ code: 1, stderr: message });
-  t.match(await validate("${SM_TOKEN}"), refused(/\$\{SM_TOKEN\} is a setting of smctl, which files cannot read/));
-  t.match(await validate("${sm_Anything}", [], { sm_Anything: "x" }), refused(/is a setting of smctl/));
-  t.match(await validate("${file:own}"), { code: 0 });
+  matchObject(
+    t,
+    await validate("${SM_TOKEN}"),
+    refused(/\$\{SM_TOKEN\} is a setting of smctl, which files cannot read/),
+  );
+  matchObject(t, await validate("${sm_Anything}", [], { sm_Anything: "x" }), refused(/is a setting of smctl/));
+  matchObject(t, await validate("${file:own}"), { code: 0 });
   const elsewhere = /It is not below conf\. Allow its folder with --allow-file\./;
   for (const path of ["/etc/shadow", "../shared/token", join(folder, "shared/token"), "/proc/self/environ"])
-    t.match(await validate(`\${file:${path}}`), refused(elsewhere), path);
-  t.match(await validate("${file:../shared/token}", ["--allow-file", "other", "--allow-file", "shared"]), { code: 0 });
-  t.match(await validate("${file:/proc/self/environ}", ["--allow-file", "/"]), refused(/It is a file of \/proc/));
-  t.match(await validate("${file:smctl}", [], { SM_TOKEN_FILE: "conf/smctl" }), refused(/SM_TOKEN_FILE names it/));
-  t.match(await smctl(["validate", "conf"]), { code: 0 }, "of a folder its own files");
+    matchObject(t, await validate(`\${file:${path}}`), refused(elsewhere), path);
+  matchObject(t, await validate("${file:../shared/token}", ["--allow-file", "other", "--allow-file", "shared"]), {
+    code: 0,
+  });
+  matchObject(
+    t,
+    await validate("${file:/proc/self/environ}", ["--allow-file", "/"]),
+    refused(/It is a file of \/proc/),
+  );
+  matchObject(
+    t,
+    await validate("${file:smctl}", [], { SM_TOKEN_FILE: "conf/smctl" }),
+    refused(/SM_TOKEN_FILE names it/),
+  );
+  matchObject(t, await smctl(["validate", "conf"]), { code: 0 }, "of a folder its own files");
 });
 
 t.test("without a server the fields of every object are checked in the words of the API", async (t) => {
@@ -407,16 +432,16 @@ t.test("without a server the fields of every object are checked in the words of 
 t.test("export writes a file that plans nothing; adopt and detach", async (t) => {
   await api.post("/api/v1/targets", { name: "By hand", check: { type: "tcp", host: "h.example.org", port: 1 } });
   const exported = await smctl(["export", "--output", "all.yaml"]);
-  t.match(exported, { code: 0, stderr: /set these variables: OPS_WEBHOOK_URL/ });
-  t.match(await smctl(["export", "--output", "all.yaml"]), { code: 1, stderr: /cannot be written \(EEXIST\)/ });
+  matchObject(t, exported, { code: 0, stderr: /set these variables: OPS_WEBHOOK_URL/ });
+  matchObject(t, await smctl(["export", "--output", "all.yaml"]), { code: 1, stderr: /cannot be written \(EEXIST\)/ });
   const document = parse(readFileSync(join(folder, "all.yaml"), "utf8"));
   const [[key, { adopt: id }]] = Object.entries(document.monitors as Record<string, { adopt?: string }>).filter(
     ([, { adopt }]) => adopt !== undefined,
   ) as [[string, { adopt: string }]];
   const managed = ["monitor", key, id, "--project", "shop"];
-  t.match(await smctl(["adopt", ...managed]), { code: 0 });
-  t.match((await api.get(`/api/v1/targets/${id}`)).body.managed_by, { project: "shop", key });
-  t.match(await smctl(["detach", ...managed]), { code: 0 });
+  matchObject(t, await smctl(["adopt", ...managed]), { code: 0 });
+  matchObject(t, (await api.get(`/api/v1/targets/${id}`)).body.managed_by, { project: "shop", key });
+  matchObject(t, await smctl(["detach", ...managed]), { code: 0 });
   t.equal((await api.get(`/api/v1/targets/${id}`)).body.managed_by ?? null, null);
 });
 
@@ -451,27 +476,30 @@ t.test("the steps of pipelines", async (t) => {
   };
   const server = { url, token: olga.token };
   write(whole);
-  t.match(await action({ command: "validate" }), { code: 0, output: "changes=false\n" });
+  matchObject(t, await action({ command: "validate" }), { code: 0, output: "changes=false\n" });
   const planned = await action(server);
-  t.match(planned, { code: 0, output: "changes=true\n", summary: /^### StatusMesh: / });
-  t.match(await action({ ...server, command: "apply", files: "statusmesh.yaml\n" }), {
+  matchObject(t, planned, { code: 0, output: "changes=true\n", summary: /^### StatusMesh: / });
+  matchObject(t, await action({ ...server, command: "apply", files: "statusmesh.yaml\n" }), {
     code: 0,
     output: "changes=true\n",
   });
-  t.match(await action({ ...server, command: "apply" }), { code: 0, output: "changes=false\n" });
-  t.match(await action(server), { code: 0, output: "changes=false\n" });
-  t.match(await action({ ...server, command: "destroy" }), { code: 1, stdout: /^::error::command must be/ });
-  t.match(await action({ ...server, files: "--help\n$(touch bad)" }), { code: 1, stderr: /--help cannot be read/ });
-  t.match(await action({ ...server, token: "sm_live_wrong" }), { code: 1, output: "changes=false\n" });
+  matchObject(t, await action({ ...server, command: "apply" }), { code: 0, output: "changes=false\n" });
+  matchObject(t, await action(server), { code: 0, output: "changes=false\n" });
+  matchObject(t, await action({ ...server, command: "destroy" }), { code: 1, stdout: /^::error::command must be/ });
+  matchObject(t, await action({ ...server, files: "--help\n$(touch bad)" }), {
+    code: 1,
+    stderr: /--help cannot be read/,
+  });
+  matchObject(t, await action({ ...server, token: "sm_live_wrong" }), { code: 1, output: "changes=false\n" });
 
   const gitlab = parse(readFileSync(join(root, "infra/gitlab/statusmesh.yml"), "utf8"));
   const job = (name: string) =>
     run("sh", ["-e", "-c", gitlab[name].script.join("\n")], { ...path, STATUSMESH_FILES: "" });
   write(whole.replace("name: DB", "name: Database"));
-  t.match(await job("statusmesh-plan"), { code: 0, stdout: /### StatusMesh: 1 change/ });
-  t.match(await job("statusmesh-apply"), { code: 0, stdout: /Applied: 1 updated/ });
+  matchObject(t, await job("statusmesh-plan"), { code: 0, stdout: /### StatusMesh: 1 change/ });
+  matchObject(t, await job("statusmesh-apply"), { code: 0, stdout: /Applied: 1 updated/ });
   write("version: 2\n");
-  t.match(await job("statusmesh-plan"), { code: 1 });
+  matchObject(t, await job("statusmesh-plan"), { code: 1 });
   rmSync(join(folder, "statusmesh.yaml"));
-  t.match(await job("statusmesh-apply"), { code: 1, stderr: /Name the files/ });
+  matchObject(t, await job("statusmesh-apply"), { code: 1, stderr: /Name the files/ });
 });

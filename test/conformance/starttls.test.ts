@@ -2,6 +2,7 @@ import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { generate } from "selfsigned";
 import { checkKinds } from "@statusmesh/shared/checks";
 import type { StartTlsProtocol } from "@statusmesh/shared/checks/starttls";
@@ -98,7 +99,7 @@ withServer("exim", async (t) => {
     check("tcp", port, { ...ehlo, greeting: "220" }),
     both(t, "smtp", port, ehlo),
   ]);
-  t.match(early, ["down", /got "554 SMTP synchronization error/]);
+  matchObject(t, early, ["down", /got "554 SMTP synchronization error/]);
   t.strictSame(
     [polite, line],
     [
@@ -204,7 +205,7 @@ withServer("prosody", async (t) => {
     send: "<stream:stream to='localhost' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' version='1.0'>",
     expect: "<mechanism",
   });
-  t.match(await check("tls_cert", port, { starttls: "xmpp", server_name: "other.example.org" }), [
+  matchObject(t, await check("tls_cert", port, { starttls: "xmpp", server_name: "other.example.org" }), [
     "error",
     /^STARTTLS was refused: "<stream:error>.*host-unknown/,
   ]);

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { castIn } from "../harness/cast.ts";
 import { connect, type Answer, type Json } from "../harness/api.ts";
 import { cloneDatabase } from "../harness/database.ts";
@@ -126,7 +127,7 @@ t.test("uptimepage_target: every kind of check is created, read, updated, import
     // The client leaves empty lists and unset fields out of a create.
     const plain = { name: `A ${check.type}`, check, interval, enabled: true };
     const first = decoded(await provider.post(targets, plain));
-    t.match(first, { ...plain, tags: [], alerts: [], group_name: null, owner_user_id: null }, check.type);
+    matchObject(t, first, { ...plain, tags: [], alerts: [], group_name: null, owner_user_id: null }, check.type);
     t.equal(first.write_source, "terraform");
     const own = `${targets}/${first.id}`;
     const { regions } = decoded(await provider.get(`${own}/regions`));
@@ -146,10 +147,11 @@ t.test("uptimepage_target: every kind of check is created, read, updated, import
     // A read, and what an import by id reads.
     t.strictSame(readBack(whole, decoded(await provider.get(own))), whole, "nothing is planned after an update");
     decoded(await provider.patch(own, { ...whole, tags: [], alerts: [] }));
-    t.match(decoded(await provider.get(own)), { tags: [], alerts: [] }, "empty lists clear");
+    matchObject(t, decoded(await provider.get(own)), { tags: [], alerts: [] }, "empty lists clear");
     t.equal((await stranger.get(own)).status, 404);
     t.equal((await provider.delete(own)).status, 204);
-    t.match(
+    matchObject(
+      t,
       await provider.get(own),
       { status: 404, body: { error: { code: /\w/, message: /\w/ } } },
       "dropped from the state",
@@ -164,7 +166,7 @@ t.test("secrets of a target read as ***, and are sent again with every update", 
   const body = { name: "Secrets", check, interval: 60, enabled: true };
   const { id } = decoded(await provider.post(targets, body));
   const read = decoded(await provider.get(`${targets}/${id}`));
-  t.match(read.check, { basic_auth: ["olga", "***"], headers: { Accept: "text/html" }, bearer_token: null });
+  matchObject(t, read.check, { basic_auth: ["olga", "***"], headers: { Accept: "text/html" }, bearer_token: null });
   const update = { ...body, tags: [], alerts: [], group_name: null, owner_user_id: null };
   decoded(
     await provider.patch(`${targets}/${id}`, {
@@ -172,7 +174,7 @@ t.test("secrets of a target read as ***, and are sent again with every update", 
       check: { ...check, basic_auth: null, bearer_token: "t0ken" },
     }),
   );
-  t.match(decoded(await provider.get(`${targets}/${id}`)).check, { basic_auth: null, bearer_token: "***" });
+  matchObject(t, decoded(await provider.get(`${targets}/${id}`)).check, { basic_auth: null, bearer_token: "***" });
 });
 
 t.test("uptimepage_notification_channel: every kind of channel", async (t) => {
@@ -211,14 +213,17 @@ t.test("uptimepage_notification_channel: every kind of channel", async (t) => {
     const body = { name: `By Terraform: ${config.type}`, config, enabled: true };
     const { id, ...made } = decoded(await provider.post(channels, body));
     const secrets = Object.fromEntries(Object.entries(made.config as Json).filter(([, value]) => value === "***"));
-    t.match(made, { name: body.name, write_source: "terraform" });
+    matchObject(t, made, { name: body.name, write_source: "terraform" });
     t.ok(config.type === "email" || Object.keys(secrets).length > 0 || config.headers, `${config.type} has secrets`);
     const headers = config.headers ? { headers: { "X-Key": "***" } } : {};
     t.strictSame(readBack(body, made), { ...body, config: { ...config, ...secrets, ...headers } }, config.type);
     // The config is left out of an update unless it changed: it would replace the secrets.
     decoded(await provider.patch(`${channels}/${id}`, { name: `Changed ${config.type}`, enabled: false }));
     decoded(await provider.patch(`${channels}/${id}`, { name: `Changed ${config.type}`, config, enabled: false }));
-    t.match(decoded(await provider.get(`${channels}/${id}`)), { name: `Changed ${config.type}`, enabled: false });
+    matchObject(t, decoded(await provider.get(`${channels}/${id}`)), {
+      name: `Changed ${config.type}`,
+      enabled: false,
+    });
     t.equal((await stranger.get(`${channels}/${id}`)).status, 404);
     t.equal((await provider.delete(`${channels}/${id}`)).status, 204);
     t.equal((await provider.get(`${channels}/${id}`)).status, 404);
@@ -263,12 +268,13 @@ t.test("uptimepage_status_page and _component: the requests of the provider", as
     ["style", "auto"],
     ["show_powered_by", true],
   ] as const)
-    t.match(
+    matchObject(
+      t,
       await provider.patch(path, { branding: { ...none, [field]: value } }),
       { status: 400, body: { error: { field: `/branding/public_${field}`, message: /two names of one field/ } } },
       field,
     );
-  t.match(await provider.patch(path, { branding: { public_style: "dracula" } }), {
+  matchObject(t, await provider.patch(path, { branding: { public_style: "dracula" } }), {
     status: 400,
     body: { error: { field: "/branding/public_style" } },
   });
@@ -280,7 +286,9 @@ t.test("uptimepage_status_page and _component: the requests of the provider", as
   const [a, b, c] = monitors as [string, string, string];
   const orders = async () =>
     decoded(await provider.get(`${path}/components`)).items.map((item: Json) => [item.target_id, item.sort_order]);
-  t.match(decoded(await provider.post(`${path}/components`, { target_id: c, sort_order: 20 })), { sort_order: 20 });
+  matchObject(t, decoded(await provider.post(`${path}/components`, { target_id: c, sort_order: 20 })), {
+    sort_order: 20,
+  });
   decoded(await provider.post(`${path}/components`, { target_id: b, sort_order: 10 }));
   decoded(await provider.post(`${path}/components`, { target_id: a, sort_order: 0 }));
   t.strictSame(await orders(), [
@@ -289,7 +297,7 @@ t.test("uptimepage_status_page and _component: the requests of the provider", as
     [c, 20],
   ]);
   const texts = { public_name: null, public_description: null, public_group: "Shop" };
-  t.match(decoded(await provider.patch(`${path}/components/${a}`, { ...texts, sort_order: 15 })), {
+  matchObject(t, decoded(await provider.patch(`${path}/components/${a}`, { ...texts, sort_order: 15 })), {
     sort_order: 15,
     public_group: "Shop",
   });
@@ -299,7 +307,7 @@ t.test("uptimepage_status_page and _component: the requests of the provider", as
     [c, 20],
   ]);
   for (const order of [-1, 1_000_001, 0.5, "1"])
-    t.match(await provider.patch(`${path}/components/${a}`, { sort_order: order }), {
+    matchObject(t, await provider.patch(`${path}/components/${a}`, { sort_order: order }), {
       status: 400,
       body: { error: { field: "/sort_order" } },
     });
@@ -318,7 +326,7 @@ t.test("what it cannot do is refused by name: docs/moving.md", async (t) => {
     verify_tls: true,
   };
   const refused = async (answer: Promise<Answer>, field: string) =>
-    t.match(await answer, { status: 400, body: { error: { field } } });
+    matchObject(t, await answer, { status: 400, body: { error: { field } } });
   await refused(provider.post(targets, { name: "Browser", check: flow, interval: 300, enabled: true }), "/check/type");
   const pushover = { type: "pushover", token: "a".repeat(30), user: "u".repeat(30), emergency: false };
   await refused(provider.post(channels, { name: "P", config: pushover, enabled: true }), "/config/emergency");

@@ -2,6 +2,7 @@ import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { tempFolder } from "../harness/folder.ts";
 import { requires } from "../harness/requires.ts";
 import { waitFor } from "../harness/wait.ts";
@@ -36,7 +37,7 @@ t.test("a release", async (t) => {
   t.match(execFileSync("sha256sum", ["--check", "--quiet", "SHA256SUMS"], { cwd: release, encoding: "utf8" }), "");
 
   await t.test("has everything, and nothing of this machine", (t) => {
-    t.match(names, [
+    matchObject(t, names, [
       /^charts\/sm-agent-/,
       /^charts\/statusmesh-/,
       "sbom.cdx.json",
@@ -104,7 +105,7 @@ t.test("a release", async (t) => {
       // npx takes an absolute path for a program.
       copyFileSync(join(release, file), join(cwd, file));
       const ran = spawnSync("npx", ["--yes", `./${file}`, "--version"], { cwd, env, encoding: "utf8" });
-      t.match(ran, { status: 0, stdout: /^\d+\.\d+\.\d+$/m }, ran.stderr);
+      matchObject(t, ran, { status: 0, stdout: /^\d+\.\d+\.\d+$/m }, ran.stderr);
     }
     t.end();
   });
@@ -128,14 +129,14 @@ t.test("a release", async (t) => {
     const unit = readFileSync(join(other, "lib/systemd/system/statusmesh.service"), "utf8");
     const program = /^ExecStart=\S+ node --enable-source-maps (\S+) serve$/m.exec(unit)![1]!;
     t.ok(statSync(join(other, program)).isFile(), "the unit starts what is there");
-    t.match(readFileSync(join(other, "usr/bin/statusmesh"), "utf8"), program);
+    matchObject(t, readFileSync(join(other, "usr/bin/statusmesh"), "utf8"), program);
 
     const agent = readlinkSync(join(other, "usr/bin/sm-agent"));
     t.match(
       readFileSync(join(other, "lib/systemd/system/sm-agent.service"), "utf8"),
       "\nExecStart=/usr/bin/sm-agent run",
     );
-    t.match(spawnSync(process.execPath, [join(other, agent), "--version"], { encoding: "utf8" }), {
+    matchObject(t, spawnSync(process.execPath, [join(other, agent), "--version"], { encoding: "utf8" }), {
       status: 0,
       stdout: /^\d+\.\d+\.\d+$/m,
     });

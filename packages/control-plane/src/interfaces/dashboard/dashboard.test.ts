@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { protocolVersion, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { validate } from "@statusmesh/shared/validate";
@@ -134,22 +135,23 @@ t.test(
       ]),
     );
     const expected = { checks_total: 5, checks_up: 4, uptime_pct: 80 };
-    t.match((await summary()).last_24h, expected);
+    matchObject(t, (await summary()).last_24h, expected);
     await Promise.all([gatherOrgCounts(sql), gatherOrgCounts(sql)]);
     t.equal((await sql`select 1 from org_hours_new`).length, 0);
     clock.advance(6 * second);
-    t.match((await summary()).last_24h, expected);
+    matchObject(t, (await summary()).last_24h, expected);
     await ingest(us, batch([agentResult(id, noon + 1), agentResult(id, noon - 5 * hour - 1)]));
     await gatherOrgCounts(sql);
     clock.advance(6 * second);
-    t.match(
+    matchObject(
+      t,
       (await summary()).last_24h,
       { checks_total: 7, checks_up: 6 },
       "what comes later is added to the hours that are there",
     );
     clock.at = noon + 20 * hour;
     await dropOldRollups(system);
-    t.match((await summary()).last_24h, { checks_total: 4, checks_up: 3 }, "hours leave the day");
+    matchObject(t, (await summary()).last_24h, { checks_total: 4, checks_up: 3 }, "hours leave the day");
     for (const table of ["org_hours", "org_seconds"])
       t.equal((await sql`select 1 from ${sql(table)} where org_id = ${caller.orgId}`).length, 2, "and the table");
   },
@@ -305,22 +307,23 @@ t.test(
     t.ok(answers.every((answer) => JSON.stringify(answer) === JSON.stringify(answers[0])));
     await setStatus(system, await newTarget(first), "up");
     clock.advance(5 * second);
-    t.match((await summary()).targets, { total: 0 });
+    matchObject(t, (await summary()).targets, { total: 0 });
     clock.advance(1);
-    t.match((await summary()).targets, { total: 1 });
+    matchObject(t, (await summary()).targets, { total: 1 });
     caller = other;
-    t.match((await summary()).targets, { total: 0 }, "another organisation has its own");
+    matchObject(t, (await summary()).targets, { total: 0 }, "another organisation has its own");
     t.equal(asked, 3);
 
     caller = await newOrg(system);
     load = async () => {
       throw new Error("the database is away");
     };
-    t.match(await ask("GET", path), { status: 500, body: { error: { code: "INTERNAL" } } });
+    matchObject(t, await ask("GET", path), { status: 500, body: { error: { code: "INTERNAL" } } });
     load = pipelineLoad(ingest);
     t.equal((await ask("GET", path)).status, 200);
     caller = { ...caller, scopes: new Set(["incidents:read"]) };
-    t.match(
+    matchObject(
+      t,
       await ask("GET", path),
       { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } },
       "also from the cache",

@@ -1,6 +1,7 @@
 import { json } from "node:stream/consumers";
 import fc from "fast-check";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { TSchema } from "typebox";
 import { checkKinds, type CheckType, checkTypes } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
@@ -96,24 +97,27 @@ const changed = (changes: (document: Loose) => void): Document => {
 t.test("a document is planned, applied, and then there is nothing to do", async (t) => {
   const ctx = await newOrg(system);
   const plan = await planOf(ctx, shop);
-  t.match(plan.summary, { ...nothing, create: 6, unchanged: 0 });
+  matchObject(t, plan.summary, { ...nothing, create: 6, unchanged: 0 });
   t.notMatch(JSON.stringify(plan), /SECRET/, "a plan shows no secret");
   t.strictSame([...(await sql`select 1 from targets where org_id = ${ctx.orgId}`)], [], "a plan writes nothing");
   const done = await applyConfig(ctx, { project: "shop", document: shop, plan_token: plan.plan_token });
-  t.match(done.summary, { create: 6 });
+  matchObject(t, done.summary, { create: 6 });
   const rows = await sql<{ id: string; name: string; interval_secs: number; tags: string[]; managed: object }[]>`
     select id, name, interval_secs, tags, managed from targets where org_id = ${ctx.orgId} order by name`;
-  t.match(rows, [
+  matchObject(t, rows, [
     { name: "Backup", interval_secs: 3600, tags: ["shop"], managed: { project: "shop", key: "backup" } },
     { name: "Database", interval_secs: 30, managed: { key: "db", on_remove: "delete" } },
     { name: "Front", interval_secs: 120, managed: { key: "web/front" } },
   ]);
   const front = await getTarget(ctx, rows[2]!.id);
-  t.match(front, { check: { timeout: 5000, bearer_token: "***" }, managed_by: { project: "shop", key: "web/front" } });
+  matchObject(t, front, {
+    check: { timeout: 5000, bearer_token: "***" },
+    managed_by: { project: "shop", key: "web/front" },
+  });
   const again = await planOf(ctx, shop);
   t.strictSame({ ...again.summary }, { ...nothing, unchanged: 6 });
   t.strictSame(again.changes, []);
-  t.match((await listProjects(ctx)).projects, [
+  matchObject(t, (await listProjects(ctx)).projects, [
     { project: "shop", counts: { monitor: 3, channel: 1, status_page: 1, maintenance: 1 }, summary: { create: 6 } },
   ]);
   const audit = await sql<{ action: string; resource_id: string | null; before: unknown; after: Loose }[]>`
@@ -132,8 +136,9 @@ t.test("fields that differ are changed, and only those; drift names who and when
     it.channels.ops.name = "Duty";
   });
   const plan = await planOf(ctx, document);
-  t.match(plan.summary, { ...nothing, update: 3 });
-  t.match(
+  matchObject(t, plan.summary, { ...nothing, update: 3 });
+  matchObject(
+    t,
     plan.changes.map(({ key, fields }) => [key, fields]),
     [
       ["ops", [{ path: "/name", old: "On call", new: "Duty" }]],
@@ -148,8 +153,8 @@ t.test("fields that differ are changed, and only those; drift names who and when
   await updateTarget({ ...ctx, actor: { type: "session", id: newId() } }, db!.id, { interval: 300 });
   await updateTarget(ctx, db!.id, { enabled: false });
   const drifted = await planOf(ctx, document);
-  t.match(drifted.summary, { ...nothing, update: 1, drift: 1 });
-  t.match(drifted.changes, [
+  matchObject(t, drifted.summary, { ...nothing, update: 1, drift: 1 });
+  matchObject(t, drifted.changes, [
     {
       key: "db",
       action: "update",
@@ -158,7 +163,7 @@ t.test("fields that differ are changed, and only those; drift names who and when
     },
   ]);
   await apply(ctx, document);
-  t.match(await getTarget(ctx, db!.id), { interval: 60, enabled: false }, "a pause by hand stays");
+  matchObject(t, await getTarget(ctx, db!.id), { interval: 60, enabled: false }, "a pause by hand stays");
 });
 
 t.test("changes since the last apply: newest first, at most 100, without reading the rest of the log", async (t) => {
@@ -170,7 +175,7 @@ t.test("changes since the last apply: newest first, at most 100, without reading
   const components = [{ monitor: "m0", public_name: "First" }];
   const document = { version: 1, monitors, status_pages: { main: { slug: "drifting", name: "Main", components } } };
   await apply(ctx, document);
-  t.match(await listDrift(ctx), { drift: [], moreDrift: 0 });
+  matchObject(t, await listDrift(ctx), { drift: [], moreDrift: 0 });
   const idOf = Object.fromEntries(
     (await sql<{ name: string; id: string }[]>`select name, id from targets where org_id = ${ctx.orgId}`).map(
       ({ name, id }) => [name, id],
@@ -187,7 +192,7 @@ t.test("changes since the last apply: newest first, at most 100, without reading
   const [page] = await storedPages(ctx);
   await updateComponent(ctx, page!.id, page!.components[0]!.id, { public_name: "Front" });
   const by = { type: "session", name: /@example.org/ };
-  t.match(await listDrift(ctx), {
+  matchObject(t, await listDrift(ctx), {
     drift: [
       { kind: "status_page", key: "main", at: new Date(clock.at), by },
       { kind: "monitor", key: "m7", at: new Date(clock.at - minute), by },
@@ -207,7 +212,7 @@ t.test("changes since the last apply: newest first, at most 100, without reading
     const before = await rowsRead();
     const { drift, moreDrift } = await listDrift(tx);
     t.strictSame([drift.length, moreDrift], [100, 21], "the page and 120 monitors");
-    t.match(drift[0], { kind: "monitor", at: new Date(clock.at), by });
+    matchObject(t, drift[0], { kind: "monitor", at: new Date(clock.at), by });
     const read = (await rowsRead()) - before;
     t.ok(read < 500, `${read} rows of the log`);
   });
@@ -244,8 +249,8 @@ t.test("what left the document is orphaned; prune deletes it, unless it is to be
   };
   await apply(ctx, { version: 1, monitors });
   const rest = { version: 1, monitors: { d: one("D") } };
-  t.match((await apply(ctx, rest)).summary, { ...nothing, unchanged: 1, orphaned: 3 }, "nothing is removed");
-  t.match((await apply(ctx, rest, { prune: true })).summary, { ...nothing, delete: 1, pause: 1, orphaned: 1 });
+  matchObject(t, (await apply(ctx, rest)).summary, { ...nothing, unchanged: 1, orphaned: 3 }, "nothing is removed");
+  matchObject(t, (await apply(ctx, rest, { prune: true })).summary, { ...nothing, delete: 1, pause: 1, orphaned: 1 });
   const left = await sql<{ name: string; enabled: boolean }[]>`
     select name, enabled from targets where org_id = ${ctx.orgId} order by name`;
   t.strictSame(
@@ -258,17 +263,23 @@ t.test("what left the document is orphaned; prune deletes it, unless it is to be
       { name: "Other project", enabled: true },
     ],
   );
-  t.match((await apply(ctx, rest, { prune: true })).summary, { ...nothing, orphaned: 2 });
+  matchObject(t, (await apply(ctx, rest, { prune: true })).summary, { ...nothing, orphaned: 2 });
   // Neither moved nor adopt takes an object of another project, which a prune would delete then.
   const [foreignOne] = await sql<{ id: string }[]>`
     select id from targets where org_id = ${ctx.orgId} and name = 'Other project'`;
   const adopting = { version: 1, monitors: { d: one("D"), x: one("Other project", { adopt: foreignOne!.id }) } };
   t.match((await refusal(t, () => planOf(ctx, adopting))).field, /^\/document\/monitors\/x/);
   const moving = { ...rest, moved: { monitors: { a: "d" } } };
-  t.match((await apply(ctx, moving, { prune: true })).summary, { ...nothing, orphaned: 2 });
-  t.match((await planConfig(ctx, { ...other, prune: true })).summary, { ...nothing, unchanged: 1 }, "it is as it was");
+  matchObject(t, (await apply(ctx, moving, { prune: true })).summary, { ...nothing, orphaned: 2 });
+  matchObject(
+    t,
+    (await planConfig(ctx, { ...other, prune: true })).summary,
+    { ...nothing, unchanged: 1 },
+    "it is as it was",
+  );
   t.equal((await getTarget(ctx, stranger.id)).managed_by, null);
-  t.match(
+  matchObject(
+    t,
     (
       await planOf(
         foreign,
@@ -289,12 +300,12 @@ t.test("deletions have a limit, which itself is allowed", async (t) => {
   );
   await apply(ctx, { version: 1, monitors });
   const but = (count: number) => ({ version: 1, monitors: Object.fromEntries(Object.entries(monitors).slice(count)) });
-  t.match(await refusal(t, () => apply(ctx, but(11), { prune: true })), {
+  matchObject(t, await refusal(t, () => apply(ctx, but(11), { prune: true })), {
     code: "PRUNE_LIMIT",
     details: { delete: 11 },
   });
-  t.match(await refusal(t, () => apply(ctx, but(2), { prune: true, max_delete: 1 })), { code: "PRUNE_LIMIT" });
-  t.match((await apply(ctx, but(10), { prune: true })).summary, { delete: 10 });
+  matchObject(t, await refusal(t, () => apply(ctx, but(2), { prune: true, max_delete: 1 })), { code: "PRUNE_LIMIT" });
+  matchObject(t, (await apply(ctx, but(10), { prune: true })).summary, { delete: 10 });
 });
 
 t.test("a new monitor or window that is there by hand is a warning with the line that adopts it", async (t) => {
@@ -325,7 +336,7 @@ t.test("a new monitor or window that is there by hand is a warning with the line
   document.monitors.front.adopt = front;
   document.maintenance.weekly.adopt = window.id;
   const applied = await apply(ctx, document);
-  t.match(applied.summary, { ...nothing, adopt: 2, create: 2 });
+  matchObject(t, applied.summary, { ...nothing, adopt: 2, create: 2 });
   t.strictSame(applied.warnings, []);
   t.strictSame((await planOf(ctx, document)).changes, []);
 });
@@ -341,9 +352,9 @@ t.test("a recurring window in a file may have begun years ago; one whose rule ha
   });
   const document = { version: 1, maintenance: { on: window("FREQ=WEEKLY"), off: window("FREQ=WEEKLY;COUNT=2") } };
   const { summary, warnings } = await apply(ctx, document);
-  t.match(summary, { ...nothing, create: 1, unchanged: 1 });
+  matchObject(t, summary, { ...nothing, create: 1, unchanged: 1 });
   t.strictSame(warnings, ["off is over: it is not created."]);
-  t.match((await planOf(ctx, document)).changes, []);
+  matchObject(t, (await planOf(ctx, document)).changes, []);
 });
 
 t.test("keys move, names are exchanged, objects are adopted and detached", async (t) => {
@@ -355,19 +366,19 @@ t.test("keys move, names are exchanged, objects are adopted and detached", async
     status_pages: { p: { slug: `${a}-page`, name: "P" }, q: { slug: `${b}-page`, name: "Q" } },
   });
   await apply(ctx, doc("one", "two"));
-  t.match((await apply(ctx, doc("two", "one"))).summary, { ...nothing, update: 4 });
+  matchObject(t, (await apply(ctx, doc("two", "one"))).summary, { ...nothing, update: 4 });
   t.strictSame((await planOf(ctx, doc("two", "one"))).changes, []);
 
   const moved = { ...doc("two", "one"), moved: { channels: { a: "renamed" } } } as Loose;
   moved.channels = { renamed: moved.channels.a, b: moved.channels.b };
   const before = await sql`select id from channels where org_id = ${ctx.orgId} order by id`;
-  t.match((await apply(ctx, moved)).summary, { ...nothing, move: 1, unchanged: 3 });
+  matchObject(t, (await apply(ctx, moved)).summary, { ...nothing, move: 1, unchanged: 3 });
   t.strictSame(await sql`select id from channels where org_id = ${ctx.orgId} order by id`, before, "the same objects");
   t.strictSame((await planOf(ctx, moved)).changes, [], "moved stays in the file");
 
   const hand = await createChannel(ctx, { name: "Hand", config: slack as never });
   const declared = { version: 1, channels: { ...moved.channels, hand: { name: "Hand", config: slack } } };
-  t.match(await refusal(t, () => planOf(ctx, { ...doc("two", "one"), ...declared })), {
+  matchObject(t, await refusal(t, () => planOf(ctx, { ...doc("two", "one"), ...declared })), {
     code: "ADOPTION_REQUIRED",
     field: "/document/channels/hand/name",
     message: new RegExp(`adopt: ${hand.id}`),
@@ -375,14 +386,14 @@ t.test("keys move, names are exchanged, objects are adopted and detached", async
   // RFC 9562 section 4: in either case.
   declared.channels.hand.adopt = hand.id.toUpperCase();
   const taken = { ...doc("two", "one"), ...declared };
-  t.match((await apply(ctx, taken)).summary, { ...nothing, adopt: 1 });
+  matchObject(t, (await apply(ctx, taken)).summary, { ...nothing, adopt: 1 });
   t.strictSame((await planOf(ctx, taken)).changes, [], "adopt is ignored once it is managed");
-  t.match((await getChannel(ctx, hand.id)).managed_by, { project: "shop", key: "hand" });
+  matchObject(t, (await getChannel(ctx, hand.id)).managed_by, { project: "shop", key: "hand" });
   const ref = { project: "shop", kind: "channel", key: "hand", id: hand.id } as const;
-  t.match(await refusal(t, () => adoptObject(ctx, { ...ref, project: "other" })), { code: "MANAGED_ELSEWHERE" });
-  t.match(await refusal(t, () => detachObject(ctx, { ...ref, id: newId() })), { code: "NOT_FOUND" });
+  matchObject(t, await refusal(t, () => adoptObject(ctx, { ...ref, project: "other" })), { code: "MANAGED_ELSEWHERE" });
+  matchObject(t, await refusal(t, () => detachObject(ctx, { ...ref, id: newId() })), { code: "NOT_FOUND" });
   const stranger = await newOrg(system);
-  t.match(await refusal(t, () => adoptObject(stranger, ref)), { code: "NOT_FOUND" });
+  matchObject(t, await refusal(t, () => adoptObject(stranger, ref)), { code: "NOT_FOUND" });
   await detachObject(ctx, ref);
   t.equal((await getChannel(ctx, hand.id)).managed_by, null);
   await adoptObject(ctx, ref);
@@ -403,7 +414,11 @@ t.test("components without a monitor: the state is initial only, names keep thei
     return { pageId: page!.id, components: page!.components };
   };
   const { pageId, components: before } = await stored();
-  t.match(before, [{ public_name: "Telephone", state: "degraded" }, { state: "operational" }, { target_id: null }]);
+  matchObject(t, before, [
+    { public_name: "Telephone", state: "degraded" },
+    { state: "operational" },
+    { target_id: null },
+  ]);
   t.strictSame((await planOf(ctx, withComponents(phone, door, { ...door, public_group: "Hall" }))).changes, []);
 
   const { plan_token } = await planOf(ctx, withComponents(door, phone));
@@ -413,22 +428,22 @@ t.test("components without a monitor: the state is initial only, names keep thei
     [],
     "a state that was set is no difference",
   );
-  t.match(await applyConfig(ctx, { project: "shop", document: withComponents(door, phone), plan_token }), {
+  matchObject(t, await applyConfig(ctx, { project: "shop", document: withComponents(door, phone), plan_token }), {
     summary: { update: 1 },
   });
   const idsOf = (some: readonly { id: string }[]) => some.map(({ id }) => id);
   const moved = (await stored()).components;
   t.strictSame(idsOf(moved), [before[1]!.id, before[0]!.id], "the same components in another order");
-  t.match(moved[1], { state: "major_outage" }, "with their states");
+  matchObject(t, moved[1], { state: "major_outage" }, "with their states");
   await apply(ctx, withComponents(door, { ...phone, public_name: "Phone" }));
-  t.match((await stored()).components[1], { id: before[0]!.id, public_name: "Phone" }, "renamed");
+  matchObject(t, (await stored()).components[1], { id: before[0]!.id, public_name: "Phone" }, "renamed");
 
   const { document } = await exportOf(ctx, {});
-  t.match(document["status_pages"], {
+  matchObject(t, document["status_pages"], {
     main: { components: [door, { manual: true, public_name: "Phone", state: "major_outage" }] },
   });
   t.strictSame((await planOf(ctx, document)).changes, []);
-  t.match(await refusal(t, () => planOf(ctx, withComponents({ ...phone, monitor: "db" }))), {
+  matchObject(t, await refusal(t, () => planOf(ctx, withComponents({ ...phone, monitor: "db" }))), {
     field: "/document/status_pages/main/components/0/manual",
   });
 });
@@ -505,7 +520,7 @@ t.test("all faults of a document are found at once, with pointers", async (t) =>
   );
   const errors = (refused.details as { errors: { field: string; code: string }[] }).errors;
   const at = Object.fromEntries(errors.map(({ field, code }) => [field.replace("/document", ""), code]));
-  t.match(at, {
+  matchObject(t, at, {
     "/version": "INVALID_BODY",
     "/project": "INVALID_BODY",
     "/monitor": "UNKNOWN_FIELD",
@@ -536,7 +551,8 @@ t.test("kinds of checks stay; quotas, intervals of the plan and slugs of others 
   const ctx = await newOrg(system, "free");
   const tcp = { type: "tcp", host: "a.example.org", port: 1 };
   await apply(ctx, { version: 1, monitors: { a: { name: "A", check: tcp } } });
-  t.match(
+  matchObject(
+    t,
     await refusal(t, () =>
       planOf(ctx, {
         version: 1,
@@ -546,8 +562,9 @@ t.test("kinds of checks stay; quotas, intervals of the plan and slugs of others 
     { code: "CHECK_KIND_IMMUTABLE", field: "/document/monitors/a/check/type" },
   );
   const many = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`m${n}`, { name: "M", check: tcp }]));
-  t.match(await refusal(t, () => planOf(ctx, { version: 1, monitors: many })), { code: "QUOTA_EXCEEDED" });
-  t.match(
+  matchObject(t, await refusal(t, () => planOf(ctx, { version: 1, monitors: many })), { code: "QUOTA_EXCEEDED" });
+  matchObject(
+    t,
     await refusal(t, () => planOf(ctx, { version: 1, monitors: { b: { name: "B", check: tcp, interval: 10 } } })),
     {
       code: "MIN_CHECK_INTERVAL",
@@ -555,9 +572,13 @@ t.test("kinds of checks stay; quotas, intervals of the plan and slugs of others 
     },
   );
   await createPage(await newOrg(system), { slug: "foreign", name: "F" });
-  t.match(await refusal(t, () => planOf(ctx, { version: 1, status_pages: { p: { slug: "foreign", name: "P" } } })), {
-    code: "SLUG_TAKEN",
-  });
+  matchObject(
+    t,
+    await refusal(t, () => planOf(ctx, { version: 1, status_pages: { p: { slug: "foreign", name: "P" } } })),
+    {
+      code: "SLUG_TAKEN",
+    },
+  );
 });
 
 t.test("a plan is stale after a change of what it read, and for another document, project or day", async (t) => {
@@ -567,29 +588,30 @@ t.test("a plan is stale after a change of what it read, and for another document
   const applied = (plan_token: string, more: object = {}) =>
     refusal(t, () => applyConfig(ctx, { project: "shop", document: structuredClone(document), plan_token, ...more }));
   const first = await plan();
-  t.match(await applied(first, { document: { ...document, version: 1, "x-more": 1 } }), { code: "PLAN_STALE" });
-  t.match(await applied(`${first}x`), { code: "PLAN_STALE" });
-  t.match(await applied("nonsense"), { code: "PLAN_STALE" });
-  t.match(await applied(first, { project: "other" }), { code: "PLAN_STALE" });
+  matchObject(t, await applied(first, { document: { ...document, version: 1, "x-more": 1 } }), { code: "PLAN_STALE" });
+  matchObject(t, await applied(`${first}x`), { code: "PLAN_STALE" });
+  matchObject(t, await applied("nonsense"), { code: "PLAN_STALE" });
+  matchObject(t, await applied(first, { project: "other" }), { code: "PLAN_STALE" });
   const stranger = await newOrg(system);
-  t.match(await refusal(t, () => applyConfig(stranger, { project: "shop", document, plan_token: first })), {
+  matchObject(t, await refusal(t, () => applyConfig(stranger, { project: "shop", document, plan_token: first })), {
     code: "PLAN_STALE",
   });
   clock.at += 86_400_000;
-  t.match(await applied(first), { code: "PLAN_STALE" });
+  matchObject(t, await applied(first), { code: "PLAN_STALE" });
   const second = await plan();
   await createChannel(ctx, { name: "New", config: { type: "slack", webhook_url: secretUrl } as never });
-  t.match(await applied(second), { code: "PLAN_STALE" }, "a channel with another name may collide");
+  matchObject(t, await applied(second), { code: "PLAN_STALE" }, "a channel with another name may collide");
   const third = await plan();
   const outcomes = await Promise.allSettled(
     [1, 2].map(() => applyConfig(ctx, { project: "shop", document: structuredClone(document), plan_token: third })),
   );
   t.strictSame(outcomes.map(({ status }) => status).sort(), ["fulfilled", "rejected"], "one of two applies wins");
-  t.match(
+  matchObject(
+    t,
     outcomes.find(({ status }) => status === "rejected"),
     { reason: { code: "PLAN_STALE" } },
   );
-  t.match((await planOf(ctx, document)).summary, nothing);
+  matchObject(t, (await planOf(ctx, document)).summary, nothing);
 });
 
 t.test("an apply that fails in its middle leaves nothing behind, and sends no mail", async (t) => {
@@ -610,7 +632,7 @@ t.test("an apply that fails in its middle leaves nothing behind, and sends no ma
   t.notMatch(JSON.stringify(world.log.lines.slice(lines)), /ops@example/);
   await applyConfig(ctx, { project: "shop", document, plan_token });
   t.match(JSON.stringify(world.log.lines.slice(lines)), /ops@example/, "the mail goes out after the commit");
-  t.match((await planOf(ctx, document)).summary, nothing);
+  matchObject(t, (await planOf(ctx, document)).summary, nothing);
 });
 
 t.test("scopes are those of the kinds, pages are for owners, secrets for nobody", async (t) => {
@@ -620,21 +642,23 @@ t.test("scopes are those of the kinds, pages are for owners, secrets for nobody"
   const only = (...scopes: string[]): Ctx => ({ ...ctx, scopes: new Set(scopes) });
   const reader = only("targets:read", "channels:read", "status_page:read", "maintenance:read");
   const { plan_token } = await planOf(reader, document);
-  t.match(await refusal(t, () => applyConfig(reader, { project: "shop", document, plan_token })), {
+  matchObject(t, await refusal(t, () => applyConfig(reader, { project: "shop", document, plan_token })), {
     code: "INSUFFICIENT_SCOPE",
   });
-  t.match(
+  matchObject(
+    t,
     await refusal(t, () => applyConfig(reader, { project: "shop", document, plan_token: "nonsense" })),
     { code: "INSUFFICIENT_SCOPE" },
     "before anything is said about the plan",
   );
-  t.match(
+  matchObject(
+    t,
     await refusal(t, () => applyConfig({ ...ctx, role: "member" }, { project: "shop", document, plan_token: "" })),
     { code: "OWNER_REQUIRED" },
   );
-  t.match(await refusal(t, () => planOf(only("targets:read"), { version: 1 })), { code: "INSUFFICIENT_SCOPE" });
-  t.match(await refusal(t, () => planOf({ ...reader, role: "member" }, document)), { code: "OWNER_REQUIRED" });
-  t.match(await refusal(t, () => exportConfig(only("targets:read"), {})), { code: "INSUFFICIENT_SCOPE" });
+  matchObject(t, await refusal(t, () => planOf(only("targets:read"), { version: 1 })), { code: "INSUFFICIENT_SCOPE" });
+  matchObject(t, await refusal(t, () => planOf({ ...reader, role: "member" }, document)), { code: "OWNER_REQUIRED" });
+  matchObject(t, await refusal(t, () => exportConfig(only("targets:read"), {})), { code: "INSUFFICIENT_SCOPE" });
   const shown = JSON.stringify([
     await planOf(
       reader,
@@ -675,7 +699,9 @@ t.test("defaults are judged once: their faults point at them, and only those tha
   const written = { ...monitorsOf(1, { timeout: 5000, body: null, headers: {} }) } as Loose;
   Object.assign(written["m/0"], { tags: [], interval: 60 });
   const { changes } = await planOf(ctx, { version: 1, defaults, monitors: written });
-  t.match(changes, [{ fields: [{ path: "/name" }, { path: "/check" }, { path: "/tags" }, { path: "/interval" }] }]);
+  matchObject(t, changes, [
+    { fields: [{ path: "/name" }, { path: "/check" }, { path: "/tags" }, { path: "/interval" }] },
+  ]);
   t.same(await faultsOf({ tags: Array.from({ length: 5_000 }, () => "x") }, monitorsOf(3)), ["/defaults/tags"]);
   t.same(await faultsOf({ alerts: Array.from({ length: 5_000 }, () => "x") }, monitorsOf(3)), ["/defaults/alerts"]);
 });
@@ -683,7 +709,7 @@ t.test("defaults are judged once: their faults point at them, and only those tha
 t.test("what defaults add is bounded, a reply has the first changes, and a plan ends with its request", async (t) => {
   const ctx = await newOrg(system);
   const defaults = { check: { method: "POST", body: "x".repeat(30_000) } };
-  t.match(await refusal(t, () => planOf(ctx, { version: 1, defaults, monitors: monitorsOf(1_200) })), {
+  matchObject(t, await refusal(t, () => planOf(ctx, { version: 1, defaults, monitors: monitorsOf(1_200) })), {
     code: "PAYLOAD_TOO_LARGE",
     field: "/document/defaults",
     message: /With their defaults the monitors have 35 MiB; at most 32 MiB/,
@@ -693,7 +719,7 @@ t.test("what defaults add is bounded, a reply has the first changes, and a plan 
   t.equal(summary["create"], 1_110);
   t.ok(changes.length > 1_000 && changes.length < 1_110, String(changes.length));
   t.ok(JSON.stringify(changes).length <= 32 * 1024 * 1024);
-  t.match(warnings, [`The reply has the first ${changes.length} of 1110 changes`]);
+  matchObject(t, warnings, [`The reply has the first ${changes.length} of 1110 changes`]);
   let asked = 0;
   const gone = { ...ctx, isGone: () => ++asked > 3 };
   await t.rejects(planOf(gone, large), { name: "ClientGone" });
@@ -704,19 +730,19 @@ t.test("one object of a document is bounded in fields and in the length of its t
   const ctx = await newOrg(system);
   const fields = Object.fromEntries(Array.from({ length: 1_001 }, (_, n) => [`f${n}`, n]));
   const refused = (document: Document) => refusal(t, () => planOf(ctx, { version: 1, ...document }));
-  t.match(await refused({ monitors: { a: fields } }), {
+  matchObject(t, await refused({ monitors: { a: fields } }), {
     field: "/document/monitors/a",
     message: /at most 1000 fields/,
   });
-  t.match(await refused({ monitors: monitorsOf(1, { headers: fields }) }), {
+  matchObject(t, await refused({ monitors: monitorsOf(1, { headers: fields }) }), {
     field: "/document/monitors/m~10/check/headers",
   });
-  t.match(await refused({ monitors: { a: { name: "$${".repeat(100_000) } } }), {
+  matchObject(t, await refused({ monitors: { a: { name: "$${".repeat(100_000) } } }), {
     field: "/document/monitors/a/name",
     message: /at most 262144 characters/,
   });
-  t.match(await refused({ defaults: { check: fields } }), { field: "/document/defaults/check" });
-  t.match(await refused({ monitors: { a: { name: "$${A} $$${B} ${C} ${D}" } } }), {
+  matchObject(t, await refused({ defaults: { check: fields } }), { field: "/document/defaults/check" });
+  matchObject(t, await refused({ monitors: { a: { name: "$${A} $$${B} ${C} ${D}" } } }), {
     code: "UNRESOLVED_VARIABLE",
     message: /^\$\{C\} has no value/,
   });
@@ -736,7 +762,7 @@ t.test("monitors depend on keys, also on new ones; exported and compared; a cycl
   await apply(ctx, monitors({ db: ["switch"], web: ["db"], switch: [] }));
   const [web] = await sql<{ id: string }[]>`select id from targets where org_id = ${ctx.orgId} and name = 'web'`;
   const { document } = await exportOf(ctx, { project: "shop" });
-  t.match(document, { monitors: { web: { depends_on: ["db"] }, db: { depends_on: ["switch"] } } });
+  matchObject(t, document, { monitors: { web: { depends_on: ["db"] }, db: { depends_on: ["switch"] } } });
   t.equal((await getTarget(ctx, web!.id)).depends_on.length, 1);
   const cycle = monitors({ db: ["switch"], web: ["db"], switch: ["web"], top: ["web"] });
   const refused = await refusal(t, () => planOf(ctx, cycle));
@@ -772,7 +798,7 @@ t.test("an export is the document of what is stored", async (t) => {
   t.strictSame((await planOf(ctx, filledIn(exported, values))).changes, []);
   const kept = Object.fromEntries(secrets.map(({ name }) => [name, "***"]));
   t.strictSame((await planOf(ctx, filledIn(exported, kept))).changes, [], "*** keeps what is stored");
-  t.match((await exportOf(ctx, { tag: "shop" })).document, { channels: { ops: {} }, monitors: { db: {} } });
+  matchObject(t, (await exportOf(ctx, { tag: "shop" })).document, { channels: { ops: {} }, monitors: { db: {} } });
 });
 
 /** The document with its variables filled in, as a client does. */
@@ -792,7 +818,7 @@ t.test("a stored secret is kept by ***, but not for another server", async (t) =
   kept.monitors["web/front"].check.bearer_token = "***";
   t.strictSame((await planOf(ctx, kept)).changes, []);
   kept.monitors["web/front"].check.url = "https://attacker.example.org/";
-  t.match(await refusal(t, () => planOf(ctx, kept)), {
+  matchObject(t, await refusal(t, () => planOf(ctx, kept)), {
     code: "CREDENTIALS_REQUIRED",
     field: "/document/monitors/web~1front/check/bearer_token",
   });
@@ -813,26 +839,34 @@ t.test("over HTTP: sizes, numbers of objects and broken JSON are refused", async
   };
   const around = (monitors: string) => `{"project":"shop","document":{"version":1,"monitors":{${monitors}}}}`;
   const filler = `"x":"${"y".repeat(1000)}",`.repeat(1100);
-  t.match(await raw(around("z".repeat(16 * 1_048_576 + 1))), { status: 413, code: "PAYLOAD_TOO_LARGE" });
-  t.match(await raw(around(`"a":{"name":"${"y".repeat(10 * 1_048_576)}"}`)), {
+  matchObject(t, await raw(around("z".repeat(16 * 1_048_576 + 1))), { status: 413, code: "PAYLOAD_TOO_LARGE" });
+  matchObject(t, await raw(around(`"a":{"name":"${"y".repeat(10 * 1_048_576)}"}`)), {
     status: 413,
     code: "PAYLOAD_TOO_LARGE",
   });
-  t.match(await raw(around(Array.from({ length: 20_001 }, (_, n) => `"m${n}":{"name":"${"y".repeat(50)}"}`).join())), {
-    status: 413,
-    code: "BULK_TOO_LARGE",
-  });
+  matchObject(
+    t,
+    await raw(around(Array.from({ length: 20_001 }, (_, n) => `"m${n}":{"name":"${"y".repeat(50)}"}`).join())),
+    {
+      status: 413,
+      code: "BULK_TOO_LARGE",
+    },
+  );
   const some = Array.from({ length: 30 }, (_, n) => `"m${n}":{"name":"${"y".repeat(40_000)}"}`).join();
-  t.match(await raw(around(`${some},"m1":{}`)), { status: 400, code: "INVALID_BODY", field: "/document/monitors/m1" });
-  t.match(await raw(around(`${some},`)), { status: 400, code: "INVALID_JSON" });
-  t.match(await raw(around(`${some},"a":{},,"b":{}`)), { status: 400, code: "INVALID_JSON" });
-  t.match(await raw(around(`${some},"a" 5:{}`)), { status: 400, code: "INVALID_JSON" });
-  t.match(await raw(around(`${some},"__proto__":{}`)), { status: 400, code: "INVALID_BODY" });
-  t.match(await raw(around(`${some},"deep":${"[".repeat(100)}${"]".repeat(100)}`)), {
+  matchObject(t, await raw(around(`${some},"m1":{}`)), {
+    status: 400,
+    code: "INVALID_BODY",
+    field: "/document/monitors/m1",
+  });
+  matchObject(t, await raw(around(`${some},`)), { status: 400, code: "INVALID_JSON" });
+  matchObject(t, await raw(around(`${some},"a":{},,"b":{}`)), { status: 400, code: "INVALID_JSON" });
+  matchObject(t, await raw(around(`${some},"a" 5:{}`)), { status: 400, code: "INVALID_JSON" });
+  matchObject(t, await raw(around(`${some},"__proto__":{}`)), { status: 400, code: "INVALID_BODY" });
+  matchObject(t, await raw(around(`${some},"deep":${"[".repeat(100)}${"]".repeat(100)}`)), {
     status: 400,
     code: "INVALID_BODY",
   });
-  t.match(await raw(`{"project":"shop",${filler}"document":{}}`), { status: 413 });
+  matchObject(t, await raw(`{"project":"shop",${filler}"document":{}}`), { status: 413 });
   const large = Object.fromEntries(
     Array.from({ length: 3000 }, (_, n) => [
       `m${n}`,
@@ -840,7 +874,7 @@ t.test("over HTTP: sizes, numbers of objects and broken JSON are refused", async
     ]),
   );
   const { status, body } = await ask("POST", path, { project: "shop", document: { version: 1, monitors: large } });
-  t.match({ status, ...body.summary }, { status: 200, create: 3000 }, "a large document is read in slices");
+  matchObject(t, { status, ...body.summary }, { status: 200, create: 3000 }, "a large document is read in slices");
 });
 
 const letters = fc.string({ unit: fc.constantFrom(..."abcXYZ ö$".split(""), "${", "}"), minLength: 1, maxLength: 8 });
@@ -1155,7 +1189,7 @@ t.test("generated documents: what was applied is unchanged, whatever was before,
       const { project = "shop" } = adopting.document as { project?: string };
       if (project !== "shop") return;
       const plan = await planOf(ctx, filledIn(adopting.document, filled));
-      for (const change of plan.changes) t.match(change, { action: "adopt", fields: [] });
+      for (const change of plan.changes) matchObject(t, change, { action: "adopt", fields: [] });
     }),
     { numRuns: 15, ...(seed === undefined ? {} : { seed: Number(seed) }) },
   );
@@ -1196,7 +1230,7 @@ t.test("the export of 600 objects of all kinds plans nothing, declared and adopt
       tags: ["t3"],
     })),
   };
-  t.match((await apply(ctx, document)).summary, { ...nothing, create: 600 });
+  matchObject(t, (await apply(ctx, document)).summary, { ...nothing, create: 600 });
   for (const adopts of [false, true]) {
     if (adopts)
       for (const table of ["targets", "channels", "status_pages", "maintenance_windows"])
@@ -1205,7 +1239,7 @@ t.test("the export of 600 objects of all kinds plans nothing, declared and adopt
     const project = (exported as { project: string }).project;
     const filled = filledIn(exported, Object.fromEntries(secrets.map(({ name }) => [name, "***"])));
     const { changes, summary } = await planConfig(ctx, { project, document: filled });
-    t.match(summary, adopts ? { ...nothing, adopt: 600 } : { ...nothing, unchanged: 600 });
+    matchObject(t, summary, adopts ? { ...nothing, adopt: 600 } : { ...nothing, unchanged: 600 });
     t.strictSame(
       changes.flatMap(({ fields }) => fields),
       [],

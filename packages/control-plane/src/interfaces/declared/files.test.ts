@@ -2,6 +2,7 @@ import * as fs from "node:fs";
 import { join, relative } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { Ctx, System } from "../../platform/context.ts";
 import { listAudit } from "../../access/audit/service.ts";
 import { updateTarget } from "../../monitoring/targets/service.ts";
@@ -64,12 +65,14 @@ t.test("files are applied at start and on change, by one replica, as themselves"
     (await listAudit(ctx, { limit: 100, offset: 0 })).items.filter(
       ({ action, resource_id: id }) => action === "declared files" && id === null,
     );
-  t.match(await applies(), [
+  matchObject(t, await applies(), [
     { actor_type: "system", user_id: null, user_email: null, after: { project: "shop", summary: { create: 2 } } },
   ]);
   t.equal((await applies()).length, 1, "the second replica had nothing left to do");
-  t.match((await listProjects(ctx)).projects, [{ applied_by: { type: "system", id: null, name: "declared files" } }]);
-  t.match(await state(), { ok: true, error: null, applied_at: new Date(clock.at).toISOString() });
+  matchObject(t, (await listProjects(ctx)).projects, [
+    { applied_by: { type: "system", id: null, name: "declared files" } },
+  ]);
+  matchObject(t, await state(), { ok: true, error: null, applied_at: new Date(clock.at).toISOString() });
   t.match(await filesInWords(system), /is applied, last at/);
 
   put("b.yaml", `project: shop\nversion: 1\nmonitors:\n${monitor("two", ", interval: 5m")}`);
@@ -84,10 +87,10 @@ t.test("files are applied at start and on change, by one replica, as themselves"
   await updateTarget(ctx, two!.id, { interval: 60 });
   const again = follow();
   await until("the start is applied", () => again.isOk());
-  t.match(await applies(), [{ after: { summary: { update: 1, drift: 1 } } }, {}, {}]);
+  matchObject(t, await applies(), [{ after: { summary: { update: 1, drift: 1 } } }, {}, {}]);
   const document = { version: 1, monitors: { two: { name: "2", check: { type: "tcp", host: "a", port: 1 } } } };
   const { changes } = await planConfig(ctx, { project: "shop", document });
-  t.match(changes[0], { key: "two", drift: null });
+  matchObject(t, changes[0], { key: "two", drift: null });
 });
 
 t.test("an invalid, empty, vanished or refused file keeps what was applied, and says what is wrong", async (t) => {
@@ -123,7 +126,7 @@ t.test("an invalid, empty, vanished or refused file keeps what was applied, and 
   for (const [name, text, message, place] of cases) {
     put("a.yaml", text);
     await until(name, async () => message.test((await state())?.error?.message ?? ""));
-    t.match(await state(), { ok: false, error: place }, name);
+    matchObject(t, await state(), { ok: false, error: place }, name);
     t.strictSame(await namesOf(ctx), ["one", "two"], name);
   }
   await t.rejects(filesInWords(system), /a\.yaml:1:10: version must be 1/, "the doctor says so");
@@ -186,7 +189,9 @@ t.test("values of variables are in no message, whole or in part", async (t) => {
   put("a.yaml", file('  one: { name: "One", check: { type: http, url: "${URL}" } }\n'));
   follow({ URL: long });
   await until("it is refused", async () => (await state())?.ok === false);
-  t.match(await state(), { error: { line: 4, message: /^The value is refused \(\w+\)\..* may quote \$\{URL\}/ } });
+  matchObject(t, await state(), {
+    error: { line: 4, message: /^The value is refused \(\w+\)\..* may quote \$\{URL\}/ },
+  });
   t.notMatch(JSON.stringify([await state(), log.lines]), /SECRETSEC/);
 });
 
@@ -232,7 +237,7 @@ t.test("prune has a limit; other projects, organisations and people's objects ar
   put("a.yaml", file(monitor("one")));
   await until("it is refused", () => files.isOk() === false);
   await until("it is stored", async () => (await state())?.ok === false);
-  t.match(await state(), { error: { message: /would delete 2 objects/, file: null } });
+  matchObject(t, await state(), { error: { message: /would delete 2 objects/, file: null } });
   t.strictSame(await namesOf(ctx), ["one", "three", "two"]);
   put("a.yaml", file(monitor("one"), monitor("two")));
   await until("it is allowed", () => files.isOk());
@@ -246,10 +251,10 @@ t.test("a project, an organisation that is absent", async (t) => {
   named.put("a.yaml", file(monitor("one")));
   const files = named.follow();
   await until("it is refused", async () => files.isOk() === false && (await named.state())?.ok === false);
-  t.match(await named.state(), { error: { message: /project other only/ } });
+  matchObject(t, await named.state(), { error: { message: /project other only/ } });
   const lost = await declaring(t, { org: "nobody" });
   lost.put("a.yaml", file(monitor("one")));
   const following = lost.follow();
   await until("it is refused", () => following.isOk() === false);
-  t.match(log.lines.at(-1), { level: "warn", fields: { errors: [/no organisation nobody/] } });
+  matchObject(t, log.lines.at(-1), { level: "warn", fields: { errors: [/no organisation nobody/] } });
 });

@@ -1,5 +1,6 @@
 import type { ElicitRequest } from "@modelcontextprotocol/sdk/types.js";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { validate } from "@statusmesh/shared/validate";
 import type { Ctx } from "../../platform/context.ts";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
@@ -50,22 +51,30 @@ t.test("confirmations", async (t) => {
         structuredContent?: object;
         content: [{ text: string }];
       };
-    t.match((await call("pause_monitor", { monitor_id: id })).structuredContent, {
+    matchObject(t, (await call("pause_monitor", { monitor_id: id })).structuredContent, {
       monitor_id: id,
       state: "paused",
       changed: true,
     });
     t.ok(await isPaused(id));
-    t.match(asked[0]!.params, {
+    matchObject(t, asked[0]!.params, {
       message: /^Pause the monitor “Shop”\?/,
       requestedSchema: { type: "object", required: ["confirm"], properties: { confirm: { type: "boolean" } } },
     });
-    t.match((await call("pause_monitor", { monitor_id: id })).structuredContent, { changed: false }, "idempotent");
+    matchObject(
+      t,
+      (await call("pause_monitor", { monitor_id: id })).structuredContent,
+      { changed: false },
+      "idempotent",
+    );
     for (reply of ["decline", "cancel"] as const)
       t.equal(codeOf(await call("resume_monitor", { monitor_id: id })), "not_confirmed", reply);
     t.ok(await isPaused(id), "each call is confirmed on its own");
     reply = "accept";
-    t.match((await call("resume_monitor", { monitor_id: id })).structuredContent, { state: "active", changed: true });
+    matchObject(t, (await call("resume_monitor", { monitor_id: id })).structuredContent, {
+      state: "active",
+      changed: true,
+    });
     t.strictSame(
       (await audited()).map(({ tool, outcome, detail, arguments: args }) => [tool, outcome, detail, args]),
       [
@@ -82,7 +91,7 @@ t.test("confirmations", async (t) => {
     const tokens = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
     t.equal(changes.length, 2, "the changes themselves");
     for (const change of changes)
-      t.match(change, { action: "PATCH /api/v1/targets/{id}", actor_id: tokens[0]!.id, resource_id: id });
+      matchObject(t, change, { action: "PATCH /api/v1/targets/{id}", actor_id: tokens[0]!.id, resource_id: id });
   });
 
   await t.test("acknowledge: message and notification are in the question; both changes or none", async (t) => {
@@ -95,13 +104,17 @@ t.test("confirmations", async (t) => {
         "Phase: investigating. Subscribers are not notified. Message: “We are on it.”",
     );
     t.equal(await answer(yes(call.id)), 202);
-    t.match((await call.result).structuredContent, { incident_id: incident, phase: "investigating", notified: false });
+    matchObject(t, (await call.result).structuredContent, {
+      incident_id: incident,
+      phase: "investigating",
+      notified: false,
+    });
     const [update] = await sql<[{ message: string; author_type: string; notify_subscribers: boolean }]>`
       select message, author_type, notify_subscribers from incident_updates where incident_id = ${incident}`;
-    t.match(update, { message: "We are on it.", author_type: "mcp", notify_subscribers: false });
+    matchObject(t, update, { message: "We are on it.", author_type: "mcp", notify_subscribers: false });
     const events = await sql<{ kind: string; actor_type: string; actor_name: string }[]>`
       select kind, actor_type, actor_name from incident_events where incident_id = ${incident} order by at`;
-    t.match(events, [
+    matchObject(t, events, [
       { kind: "acknowledged", actor_type: "mcp", actor_name: "Assistant" },
       { kind: "updated", actor_type: "mcp" },
     ]);
@@ -119,7 +132,7 @@ t.test("confirmations", async (t) => {
       const call = await ask("acknowledge_incident", { id: incident, message, notify: true });
       t.ok(call.params.message.endsWith(` Subscribers are notified. Message: ${shown}`), call.params.message);
       await answer(yes(call.id));
-      t.match((await call.result).structuredContent, { notified: true });
+      matchObject(t, (await call.result).structuredContent, { notified: true });
       const [row] = await sql<{ message: string }[]>`
         select message from incident_updates where incident_id = ${incident} order by id desc limit 1`;
       t.equal(row?.message, message);
@@ -144,7 +157,7 @@ t.test("confirmations", async (t) => {
         "Subscribers are not notified. Message: “It was a deploy.”",
     );
     await answer(yes(call.id));
-    t.match((await call.result).structuredContent, { incident_id: id, state: "closed", notified: false });
+    matchObject(t, (await call.result).structuredContent, { incident_id: id, state: "closed", notified: false });
     const [row] = await sql<{ acknowledged_at: Date | null }[]>`select acknowledged_at from incidents where id = ${id}`;
     t.equal(row?.acknowledged_at, null);
   });
@@ -181,10 +194,10 @@ t.test("confirmations", async (t) => {
       const id = await monitor();
       const call = await ask("pause_monitor", { monitor_id: id });
       t.equal(await answer({ jsonrpc: "2.0", id: call.id, ...reply }), 202, name);
-      t.match(failureOf(await call.result), { code: "not_confirmed", reason }, name);
+      matchObject(t, failureOf(await call.result), { code: "not_confirmed", reason }, name);
       t.equal(await answer(yes(call.id)), 202, "a second answer is taken and has no effect");
       t.notOk(await isPaused(id), name);
-      t.match(await lastAudit(), { tool: "pause_monitor", outcome: "denied", detail: reason }, name);
+      matchObject(t, await lastAudit(), { tool: "pause_monitor", outcome: "denied", detail: reason }, name);
     }
   });
 
@@ -194,12 +207,12 @@ t.test("confirmations", async (t) => {
       const poor = await mcp.session(token, capabilities);
       const { body } = await mcp.call(poor, "pause_monitor", { monitor_id: id });
       const failure = { code: "not_confirmed", reason: "cannot_ask", hint: /in the console/ };
-      t.match(failureOf(body.result), failure, JSON.stringify(capabilities));
+      matchObject(t, failureOf(body.result), failure, JSON.stringify(capabilities));
     }
     const formed = await mcp.session(token, { elicitation: { form: {}, url: {} } });
     const call = await ask("pause_monitor", { monitor_id: id }, formed);
     await answer(yes(call.id), formed);
-    t.match((await call.result).structuredContent, { state: "paused" });
+    matchObject(t, (await call.result).structuredContent, { state: "paused" });
   });
 
   await t.test("an answer works once and from its own session", async (t) => {
@@ -218,7 +231,7 @@ t.test("confirmations", async (t) => {
     const confirmed = (await b.result).structuredContent !== undefined;
     t.equal(await isPaused(two), confirmed, "the result is what happened");
     t.equal(await answer(yes(a.id)), 202);
-    t.match((await a.result).structuredContent, { monitor_id: one, state: "paused" });
+    matchObject(t, (await a.result).structuredContent, { monitor_id: one, state: "paused" });
     const [{ left }] = await sql<[{ left: number }]>`select count(*)::int as left from mcp_elicitations
       where session_id = ${session["mcp-session-id"]!}`;
     t.equal(left, 0);
@@ -255,7 +268,7 @@ t.test("confirmations", async (t) => {
       const call = await ask("pause_monitor", { monitor_id: id }, headers);
       await end(call, headers);
       const row = await until(async () => await lastAudit(ctx.orgId), `${name} ends the call`);
-      t.match(row, { outcome: "denied", detail: reason }, name);
+      matchObject(t, row, { outcome: "denied", detail: reason }, name);
       await answer(yes(call.id), headers);
       t.notOk(await isPaused(id, ctx), name);
     }
@@ -310,7 +323,7 @@ t.test("confirmations", async (t) => {
       await change(ctx, id, member);
       await sql`select pg_notify('sm_mcp', ${call.id})`;
       t.equal(codeOf(await call.result), code, name);
-      t.match(await lastAudit(ctx.orgId), { tool: "pause_monitor", outcome, detail, actor_type: "mcp" }, name);
+      matchObject(t, await lastAudit(ctx.orgId), { tool: "pause_monitor", outcome, detail, actor_type: "mcp" }, name);
       const [row] = await sql<{ enabled: boolean }[]>`select enabled from targets where id = ${id}`;
       t.not(row?.enabled, false, name);
     }
@@ -321,7 +334,7 @@ t.test("confirmations", async (t) => {
     const call = await ask("run_check_now", { monitor_id: id });
     await answer(yes(call.id));
     t.equal(codeOf(await call.result), "probe_unavailable");
-    t.match(await lastAudit(), { tool: "run_check_now", outcome: "error", detail: "probe_unavailable" });
+    matchObject(t, await lastAudit(), { tool: "run_check_now", outcome: "error", detail: "probe_unavailable" });
   });
 
   await t.test("waiting confirmations hold no connection and no transaction", async (t) => {
@@ -329,8 +342,8 @@ t.test("confirmations", async (t) => {
     const calls = await Promise.all(Array.from({ length: 8 }, () => ask("pause_monitor", { monitor_id: id })));
     const more = await Promise.all([1, 2].map(() => mcp.call(session, "pause_monitor", { monitor_id: id })));
     for (const { body } of more)
-      t.match(JSON.parse(body.result.content[0].text), { code: "not_confirmed", reason: "too_many" });
-    t.match(await lastAudit(), { outcome: "denied", detail: "too_many" });
+      matchObject(t, JSON.parse(body.result.content[0].text), { code: "not_confirmed", reason: "too_many" });
+    matchObject(t, await lastAudit(), { outcome: "denied", detail: "too_many" });
     const [{ busy }] = await sql<[{ busy: number }]>`
       select count(*)::int as busy from pg_stat_activity
       where datname = current_database() and state <> 'idle' and pid <> pg_backend_pid()`;
@@ -350,7 +363,7 @@ t.test("confirmations", async (t) => {
       secret: "s",
       notify: 1,
     });
-    t.match(await lastAudit(), {
+    matchObject(t, await lastAudit(), {
       outcome: "error",
       detail: "invalid_arguments",
       arguments: { id: "(not a single value)", message: "m".repeat(2000), notify: 1 },
@@ -361,8 +374,9 @@ t.test("confirmations", async (t) => {
     const listed = await send(first, "GET", `${path}?limit=2`, { ...host, ...(await signedIn(olga)) });
     t.equal(listed.status, 200);
     t.equal(listed.body.items.length, 2);
-    t.match(listed.body.items[0], { actor_type: "mcp", tool: "acknowledge_incident", user_id: olga.userId });
-    t.match(
+    matchObject(t, listed.body.items[0], { actor_type: "mcp", tool: "acknowledge_incident", user_id: olga.userId });
+    matchObject(
+      t,
       listed.body.items.map(({ app, monitor }: { app: string; monitor: string | null }) => [app, monitor]),
       [
         ["Assistant", null],

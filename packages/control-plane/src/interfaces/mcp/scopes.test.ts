@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import Type from "typebox";
 import { scopes } from "../../platform/context.ts";
 import { tool } from "../../platform/http/tool.ts";
@@ -57,7 +58,9 @@ t.test("every scope of a tool goes from the metadata over the consent page to a 
 
   const client = await mcp.client(tokens.json.access_token, () => ({ action: "accept", content: { confirm: true } }));
   for (const scope of scopes)
-    t.match(await client.callTool({ name: nameOf(scope), arguments: {} }), { structuredContent: { used: scope } });
+    matchObject(t, await client.callTool({ name: nameOf(scope), arguments: {} }), {
+      structuredContent: { used: scope },
+    });
 });
 
 t.test("a scope that no tool has is neither offered nor issued", async (t) => {

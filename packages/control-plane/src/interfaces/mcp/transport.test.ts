@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { hour, minute, until } from "../../testing/clock.ts";
 import { type Headers, initialize, openMcp, openStream, resource, send, usual } from "../../testing/mcp.ts";
 import { serveWhole } from "../../testing/whole-app.ts";
@@ -12,7 +13,7 @@ t.test("the official client works with any replica", async (t) => {
   const mcp = shared;
   const ctx = await newOrg(mcp.world.system);
   const client = await mcp.client(await mcp.token(ctx, { scopes: ["targets:read"] }));
-  t.match(client.getServerVersion(), { name: "StatusMesh" });
+  matchObject(t, client.getServerVersion(), { name: "StatusMesh" });
   t.strictSame(client.getServerCapabilities(), { tools: {} }, "tools only");
   t.match(client.getInstructions(), /Treat it as data/);
   for (let i = 0; i < 4; i++) await client.ping();
@@ -184,9 +185,11 @@ t.test("requests are refused in this order, with these replies", async (t) => {
     const got = await send(replica, method, path, { ...good, ...headers }, sent);
     t.equal(got.status, status, `${name}: ${got.text.slice(0, 200)}`);
     if (code !== undefined) t.equal(got.body?.error?.code, code, name);
-    for (const [header, value] of Object.entries(reply)) t.match(got.headers[header], value, `${name}: ${header}`);
+    for (const [header, value] of Object.entries(reply))
+      matchObject(t, got.headers[header], value, `${name}: ${header}`);
     if (status === 202) t.equal(got.text, "");
-    else if (path === "/mcp" && status >= 400) t.match(got.body, { jsonrpc: "2.0", error: { message: /./ } }, name);
+    else if (path === "/mcp" && status >= 400)
+      matchObject(t, got.body, { jsonrpc: "2.0", error: { message: /./ } }, name);
   }
 });
 
@@ -316,9 +319,14 @@ t.test("metadata of tasks, which the server does not support, is ignored", async
     for (const name of ["get_org_health", "pause_monitor"]) {
       const call = { ...ping, method: "tools/call", params: { name, arguments: {}, ...more } };
       const { text } = await mcp.post(session, call);
-      t.match(text, name === "pause_monitor" ? /invalid_arguments/ : /"structuredContent":\{/, JSON.stringify(more));
+      matchObject(
+        t,
+        text,
+        name === "pause_monitor" ? /invalid_arguments/ : /"structuredContent":\{/,
+        JSON.stringify(more),
+      );
       const listed = await mcp.post(session, { ...ping, method: "tools/list", params: more });
-      t.match(listed.body.result, { tools: Array }, JSON.stringify(more));
+      matchObject(t, listed.body.result, { tools: Array }, JSON.stringify(more));
     }
 });
 

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { Ctx } from "../../platform/context.ts";
 import { hour, minute, noon } from "../../testing/clock.ts";
 import { serve } from "../../testing/app.ts";
@@ -60,7 +61,7 @@ t.test("a monitor with its states, times and uptime", async (t) => {
 
   const own = `name="Shop \\"eu\\"\\\\\\n",tag_1st="x",tag_env="prod",tag_team="a b,c"`;
   const samples = await scrape();
-  t.match(samples, {
+  matchObject(t, samples, {
     [`up{${own}}`]: "1",
     [`status{${own},status="degraded"}`]: "1",
     [`status{${own},status="up"}`]: "0",
@@ -125,14 +126,15 @@ t.test("OpenMetrics where it is preferred, and only lines of the format", async 
   // https://prometheus.io/docs/instrumenting/exposition_formats/
   const label = String.raw`[a-zA-Z_]\w*="(?:[^"\\\n]|\\[\\"n])*"`;
   const sample = new RegExp(String.raw`^statusmesh_monitor_\w+\{${label}(?:,${label})*\} (?:\d+(?:\.\d+)?(?:e-\d+)?)$`);
-  for (const line of text.trimEnd().split("\n")) t.match(line, /^# (?:HELP|TYPE) \w+ \S/.test(line) ? line : sample);
+  for (const line of text.trimEnd().split("\n"))
+    matchObject(t, line, /^# (?:HELP|TYPE) \w+ \S/.test(line) ? line : sample);
 });
 
 t.test("a token needs targets:read and nothing more", async (t) => {
   caller = { ...ctx, scopes: new Set(["targets:read"]) };
   t.equal((await ask("GET", "/api/v1/metrics")).status, 200);
   caller = { ...ctx, scopes: new Set(["incidents:read"]) };
-  t.match(await ask("GET", "/api/v1/metrics"), { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } });
+  matchObject(t, await ask("GET", "/api/v1/metrics"), { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } });
 });
 
 t.test("Kuma's metrics have its names, labels and numbers, without paused monitors and secrets", async (t) => {

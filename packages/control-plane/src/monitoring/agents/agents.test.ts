@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { notifyOperator } from "../../operator/operator-notices.ts";
 import { minute, noon, second } from "../../testing/clock.ts";
@@ -41,7 +42,7 @@ t.test("whoami is no heartbeat", async (t) => {
   clock.at = noon;
   const agent = await newAgent(system);
   const before = await sql`select * from agents`;
-  t.match(await whoAmI(agent), { region: "eu", protocol: 1, version: /^\d+\.\d+\.\d+/, server_time: noon });
+  matchObject(t, await whoAmI(agent), { region: "eu", protocol: 1, version: /^\d+\.\d+\.\d+/, server_time: noon });
   t.strictSame(await sql`select * from agents`, before);
   t.strictSame(sharersOf(await liveAgents(system, "eu")), []);
   await sql`delete from agents`;
@@ -65,7 +66,8 @@ t.test("an impaired agent leaves its targets to other agents, if there are any",
   t.strictSame(sharersOf(await liveAgents(system, "eu")), both, "when all are, the region is not left alone");
   for (const agent of [one, two]) await agentPulls(agent, { version, kinds, impairedSince: null });
   t.strictSame(sharersOf(await liveAgents(system, "eu")), both);
-  t.match(
+  matchObject(
+    t,
     log.lines.map(({ level }) => level),
     ["warn", "warn", "info", "info"],
   );
@@ -107,14 +109,23 @@ t.test("regions with their agents: state, release, load and the organisation's o
   const stranger = await newOrg(system);
   const target = await probedTarget("Counted");
   const eu = async (ctx = owner) => (await regionsWithAgents(ctx)).find(({ id }) => id === "eu")!;
-  t.match(await eu(), { name: "Frankfurt", targets: 1, agents: [{ live: false, last_seen_at: null, version: null }] });
+  matchObject(t, await eu(), {
+    name: "Frankfurt",
+    targets: 1,
+    agents: [{ live: false, last_seen_at: null, version: null }],
+  });
   t.equal((await eu(stranger)).targets, 0, "monitors of others are not counted");
   await agentPulls(agent, { version: "0.0.9", kinds, impairedSince: null, load: { waiting: 7, lag_ms: 3 } });
-  t.match((await eu()).agents, [{ live: true, is_behind: true, waiting: 7, lag_ms: 3, has_left: false }]);
+  matchObject(t, (await eu()).agents, [{ live: true, is_behind: true, waiting: 7, lag_ms: 3, has_left: false }]);
   await agentPulls(agent, { version: release, kinds, impairedSince: null });
-  t.match((await eu()).agents, [{ is_behind: false, waiting: null, lag_ms: null }], "an agent that reports no load");
+  matchObject(
+    t,
+    (await eu()).agents,
+    [{ is_behind: false, waiting: null, lag_ms: null }],
+    "an agent that reports no load",
+  );
   clock.advance(minute);
-  t.match((await eu()).agents, [{ live: false, last_seen_at: new Date(noon).toISOString() }]);
+  matchObject(t, (await eu()).agents, [{ live: false, last_seen_at: new Date(noon).toISOString() }]);
   const scopeless = { ...owner, scopes: new Set<string>() };
   await t.rejects(regionsWithAgents(scopeless), { code: "INSUFFICIENT_SCOPE" });
   await sql`delete from agents`;
@@ -174,10 +185,10 @@ t.test("the operator gets one mail at the start and one at the end, with any num
     }
   };
   await impaired(3 * minute);
-  t.match(subjects(), [/^StatusMesh: the network of the agent /]);
+  matchObject(t, subjects(), [/^StatusMesh: the network of the agent /]);
   await agentPulls(agent, { version, kinds, impairedSince: null });
   await looks(15 * second);
-  t.match(subjects(), [/Over: the network/]);
+  matchObject(t, subjects(), [/Over: the network/]);
   await sql`delete from agents`;
   await sql`delete from operator_notices`;
 });
@@ -196,5 +207,5 @@ t.test("a failed mail is retried; a gap in the checks does not count", async (t)
   mailbox.refusal = null;
   clock.advance(15 * second);
   await notifyOperator(system);
-  t.match(subjects(), [/nothing is checked/]);
+  matchObject(t, subjects(), [/nothing is checked/]);
 });

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { heartbeat, type HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
 import { day, hour, minute, noon } from "../../testing/clock.ts";
 import { intervalSecsOf, scheduleRule, withGrace } from "./schedule.ts";
@@ -52,7 +53,7 @@ t.test("nothing is expected before the first ping; a success opens a window of p
 
 t.test("a failure is a result at once, also as the first ping, and exit code 0 is none", async (t) => {
   const failed = take(daily, blank, ping("fail", noon, { exitCode: 3 }));
-  t.match(failed.verdict, { status: "down", error: "the job failed with exit code 3" });
+  matchObject(t, failed.verdict, { status: "down", error: "the job failed with exit code 3" });
   t.equal(stateOf(true, failed.window, noon), "down");
   t.equal(downAt(daily, failed.window), noon + day + hour, "the next run is expected");
   t.equal(stateOf(true, take(daily, failed.window, ping("success", noon + minute)).window, noon + minute), "up");
@@ -60,7 +61,7 @@ t.test("a failure is a result at once, also as the first ping, and exit code 0 i
 
 t.test("a failure in the job's words, and the time that it took by its own account", async (t) => {
   const run = after(daily, ping("start", noon));
-  t.match(take(daily, run, ping("fail", noon + minute, { message: "disk is full", durationMs: 41 })), {
+  matchObject(t, take(daily, run, ping("fail", noon + minute, { message: "disk is full", durationMs: 41 })), {
     verdict: { error: "disk is full", durationMs: 41 },
     window: { lastDuration: 41 },
   });
@@ -77,23 +78,27 @@ t.test("start and end are one run; its time limit is a window of its own", async
   t.equal(running.verdict, null);
   t.equal(stateOf(true, running.window, noon + minute), "running");
   t.equal(downAt(spec, running.window), noon + minute + hour);
-  t.match(take(spec, running.window, ping("success", noon + 31 * minute)), {
+  matchObject(t, take(spec, running.window, ping("success", noon + 31 * minute)), {
     verdict: { status: "up", durationMs: 30 * minute },
     window: { startedAt: null, runOverAt: null, lastDuration: 30 * minute, dueAt: noon + 31 * minute + day },
   });
   t.equal(miss(spec, running.window, by(noon + hour)), null);
   const over = miss(spec, running.window, by(noon + minute + hour))!;
-  t.match(over.verdict, { at: noon + minute + hour, status: "down", error: "still running 1 h after its start" });
+  matchObject(t, over.verdict, {
+    at: noon + minute + hour,
+    status: "down",
+    error: "still running 1 h after its start",
+  });
   t.equal(miss(spec, over.window, by(noon + day)), null, "said once");
-  t.match(take(spec, over.window, ping("success", noon + 2 * hour)).verdict, { durationMs: 119 * minute });
+  matchObject(t, take(spec, over.window, ping("success", noon + 2 * hour)).verdict, { durationMs: 119 * minute });
 });
 
 t.test("two runs at a time: the end of the older one leaves the newest running", async (t) => {
   const [a, b] = ["0197a000-0000-7000-8000-00000000000a", "0197a000-0000-7000-8000-00000000000b"];
   const both = after(daily, ping("start", noon, { runId: a }), ping("start", noon + minute, { runId: b }));
   const older = take(daily, both, ping("success", noon + 2 * minute, { runId: a }));
-  t.match(older, { verdict: { durationMs: null }, window: { startedAt: noon + minute, runId: b } });
-  t.match(take(daily, older.window, ping("success", noon + 3 * minute, { runId: b })).verdict, {
+  matchObject(t, older, { verdict: { durationMs: null }, window: { startedAt: noon + minute, runId: b } });
+  matchObject(t, take(daily, older.window, ping("success", noon + 3 * minute, { runId: b })).verdict, {
     durationMs: 2 * minute,
   });
 });
@@ -104,7 +109,7 @@ t.test("each missed report is one failure, at the end of its window", async (t) 
     const at = noon + missed * day + hour;
     t.equal(miss(daily, window, by(at - 1)), null);
     const found = miss(daily, window, by(at))!;
-    t.match(found.verdict, {
+    matchObject(t, found.verdict, {
       at,
       status: "down",
       error: /^no report, due 2026-11-2\d 14:00 Europe\/Berlin \(last report .* 14:00 E/,
@@ -140,8 +145,8 @@ t.test("a suggestion where the job has another pace", async (t) => {
   const every = (ms: number, count = 12) => Array.from({ length: count }, (_, n) => noon - n * ms);
   t.equal(suggestionFor(daily, every(day)), null);
   t.equal(suggestionFor(daily, every(10 * minute, 5)), null, "too few");
-  t.match(suggestionFor(daily, every(10 * minute)), { period: 10 * minute, grace: minute });
-  t.match(suggestionFor(daily, every(2 * day)), { period: 2 * day });
+  matchObject(t, suggestionFor(daily, every(10 * minute)), { period: 10 * minute, grace: minute });
+  matchObject(t, suggestionFor(daily, every(2 * day)), { period: 2 * day });
 });
 
 t.test("the check: one of period and schedule, schedules that come, a default grace", async (t) => {

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { AgentPing, PingsReply, PingsRequest } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { digestOf } from "@statusmesh/shared/pings/address";
@@ -115,7 +116,7 @@ t.test("pings count at their time and once; others are dropped and counted", asy
   const counts = { dropped_unknown: 1, dropped_method: 1, dropped_time: 2, unknown: [unknown] };
   t.same(await agent.deliver(batch, { bodies }), { stored: 2, duplicates: 1, ...counts });
   const shown = await job.heartbeat();
-  t.match(shown, {
+  matchObject(t, shown, {
     state: "up",
     last_duration_ms: 90_000,
     next_due_at: iso(noon + 90_000 + hour),
@@ -132,7 +133,7 @@ t.test("pings count at their time and once; others are dropped and counted", asy
   t.equal(log.lines.filter(({ message }) => message.startsWith("pings that an agent took are dropped")).length, 1);
   // Older than the newest 1,000: whether it was stored is not known any more, and it would change nothing.
   await sql`update heartbeats set pings = 5000 where target_id = ${job.id}`;
-  t.match(await agent.deliver([job.ping({ at: noon - hour })]), { stored: 0, duplicates: 1 });
+  matchObject(t, await agent.deliver([job.ping({ at: noon - hour })]), { stored: 0, duplicates: 1 });
 });
 
 t.test("the key in the database is no way to report, and a ping needs the address, not the organisation", async (t) => {
@@ -141,18 +142,18 @@ t.test("the key in the database is no way to report, and a ping needs the addres
   t.equal((await stranger("GET", `/api/v1/targets/${job.id}/heartbeat`)).status, 404);
   const [stored] = await sql<{ hash: string }[]>`
     select encode(hash, 'hex') as hash from heartbeat_addresses where target_id = ${job.id}`;
-  t.match(await agent.deliver([job.ping({ address: stored!.hash })]), { stored: 0, dropped_unknown: 1 });
+  matchObject(t, await agent.deliver([job.ping({ address: stored!.hash })]), { stored: 0, dropped_unknown: 1 });
   const [other] = [await make()];
   const ping = job.ping();
   await agent.deliver([ping], { bodies: [{ id: ping.id, address: other.ping().address, body: "forged" }] });
-  t.match(await job.heartbeat(), { state: "up", last_ping: { body: null } }, "a body needs the address too");
+  matchObject(t, await job.heartbeat(), { state: "up", last_ping: { body: null } }, "a body needs the address too");
 });
 
 t.test("while the agent is away its monitors are late, for a day", async (t) => {
   const [agent, job] = [await newAgent(), await make()];
   await agent.deliver([job.ping()]);
   await pass(3 * hour);
-  t.match(await job.heartbeat(), { state: "late" });
+  matchObject(t, await job.heartbeat(), { state: "late" });
   const page = (await ask("GET", `/monitors/${job.id}`)).text.replaceAll(/\s+/g, " ");
   t.match(
     page,
@@ -161,19 +162,19 @@ t.test("while the agent is away its monitors are late, for a day", async (t) => 
   t.same(await job.incidents(), []);
   // The job has reported all the while; its agent delivers it now.
   const pings = [1, 2, 3].map((n) => job.ping({ at: noon + n * hour - 5 * minute }));
-  t.match(await agent.deliver(pings), { stored: 3 });
+  matchObject(t, await agent.deliver(pings), { stored: 3 });
   await pass(second);
-  t.match(await job.heartbeat(), { state: "up", next_due_at: iso(noon + 4 * hour - 5 * minute) });
+  matchObject(t, await job.heartbeat(), { state: "up", next_due_at: iso(noon + 4 * hour - 5 * minute) });
   t.same(await job.incidents(), []);
   // It is silent from here on, and so is its agent.
   await pass(hour);
   await pass(23 * hour + 50 * minute);
-  t.match(await job.heartbeat(), { state: "late" });
+  matchObject(t, await job.heartbeat(), { state: "late" });
   const over = noon + 4 * hour - 4 * minute;
   clock.at = over + day;
   await pass(second);
-  t.match(await job.heartbeat(), { state: "down" });
-  t.match(await job.incidents(), [
+  matchObject(t, await job.heartbeat(), { state: "down" });
+  matchObject(t, await job.incidents(), [
     {
       started_at: iso(over + day),
       ended_at: null,
@@ -186,14 +187,14 @@ t.test("a success from before an incident retracts it, also after many missed re
   const [agent, job] = [await newAgent(), await make({ period: 10 * minute })];
   await agent.deliver([job.ping()]);
   for (let n = 0; n < 12; n++) await pass(n === 0 ? 24 * hour + 12 * minute : 10 * minute);
-  t.match(await job.incidents(), [{ ended_at: null }]);
+  matchObject(t, await job.incidents(), [{ ended_at: null }]);
   const before = await job.results();
   t.ok(before.filter(({ status }) => status === "down").length > 10, "more than the evidence keeps");
   const all = Math.floor((clock.at - noon) / (10 * minute));
   const pings = Array.from({ length: all }, (_, n) => job.ping({ at: noon + (n + 1) * 10 * minute }));
-  t.match(await agent.deliver(pings), { stored: all });
+  matchObject(t, await agent.deliver(pings), { stored: all });
   await pass(second);
-  t.match(await job.heartbeat(), { state: "up" });
+  matchObject(t, await job.heartbeat(), { state: "up" });
   t.same(await job.incidents(), [], "there was none");
   t.same(new Set((await job.results()).map(({ status }) => status)), new Set(["up"]));
   const notices = await sql<{ retracted: boolean }[]>`select retracted from incidents where target_id = ${job.id}`;
@@ -205,10 +206,10 @@ t.test("what the job really missed is an outage, at its time", async (t) => {
   await agent.deliver([job.ping()]);
   await pass(6 * hour);
   await agent.deliver([job.ping({ at: noon + 2 * hour }), job.ping({ at: noon + 3 * hour })]);
-  t.match(await job.incidents(), [{ started_at: iso(noon + hour + minute), ended_at: iso(noon + 2 * hour) }]);
+  matchObject(t, await job.incidents(), [{ started_at: iso(noon + hour + minute), ended_at: iso(noon + 2 * hour) }]);
   await pass(second);
-  t.match(await job.heartbeat(), { state: "down" }, "nothing since, and the agent is there");
-  t.match((await job.incidents())[0], { ended_at: null });
+  matchObject(t, await job.heartbeat(), { state: "down" }, "nothing since, and the agent is there");
+  matchObject(t, (await job.incidents())[0], { ended_at: null });
 });
 
 t.test("a report that another one has overtaken refutes what was missed in between", async (t) => {
@@ -217,18 +218,18 @@ t.test("a report that another one has overtaken refutes what was missed in betwe
   await pass(hour + 2 * minute);
   await near.deliver([]);
   await pass(10 * second);
-  t.match(await job.incidents(), [{ ended_at: null }]);
+  matchObject(t, await job.incidents(), [{ ended_at: null }]);
   await pass(20 * minute);
   await job.direct();
-  t.match(await job.incidents(), [{ started_at: iso(noon + hour + minute), ended_at: iso(clock.at) }]);
+  matchObject(t, await job.incidents(), [{ started_at: iso(noon + hour + minute), ended_at: iso(clock.at) }]);
   await away.deliver([job.ping({ at: noon + 50 * minute })]);
   t.same(await job.incidents(), []);
   const shown = await job.heartbeat();
-  t.match(shown, { state: "up", last_ping: { at: iso(clock.at) }, next_due_at: iso(clock.at + hour) });
+  matchObject(t, shown, { state: "up", last_ping: { at: iso(clock.at) }, next_due_at: iso(clock.at + hour) });
   // A failure of before the last success is an outage that has ended.
   await away.deliver([job.ping({ at: noon + 55 * minute, kind: "fail", exit_code: 3 })]);
-  t.match(await job.incidents(), [{ started_at: iso(noon + 55 * minute), ended_at: iso(clock.at) }]);
-  t.match(await job.heartbeat(), { state: "up" });
+  matchObject(t, await job.incidents(), [{ started_at: iso(noon + 55 * minute), ended_at: iso(clock.at) }]);
+  matchObject(t, await job.heartbeat(), { state: "up" });
 });
 
 t.test("while the agent did not run no job could report: windows are extended to its start", async (t) => {
@@ -238,12 +239,12 @@ t.test("while the agent did not run no job could report: windows are extended to
   agent.restart();
   await agent.deliver([]);
   await pass(second);
-  t.match(await job.heartbeat(), { state: "late", down_at: iso(noon + 5 * hour + minute) });
+  matchObject(t, await job.heartbeat(), { state: "late", down_at: iso(noon + 5 * hour + minute) });
   await pass(2 * minute);
   await agent.deliver([]);
   await pass(5 * second);
-  t.match(await job.heartbeat(), { state: "down" });
-  t.match(await job.incidents(), [{ started_at: iso(noon + 5 * hour + minute) }]);
+  matchObject(t, await job.heartbeat(), { state: "down" });
+  matchObject(t, await job.incidents(), [{ started_at: iso(noon + 5 * hour + minute) }]);
 });
 
 t.test("a direct ping ends the tie to an agent, and so does its deletion", async (t) => {
@@ -253,6 +254,6 @@ t.test("a direct ping ends the tie to an agent, and so does its deletion", async
   await job.direct();
   await sql`delete from agents where id = ${agent.id}`;
   await pass(hour + 2 * minute);
-  t.match(await job.heartbeat(), { state: "down" });
-  t.match(await other.heartbeat(), { state: "down" });
+  matchObject(t, await job.heartbeat(), { state: "down" });
+  matchObject(t, await other.heartbeat(), { state: "down" });
 });

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { type Abilities, allAbilities } from "@statusmesh/shared/checks/abilities";
 import { protocolVersion, type PullReply } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
@@ -68,7 +69,7 @@ t.test(
     const [a, b] = [await newMonitor(ctx), await newMonitor(ctx, { interval: 30 })];
     await newMonitor(ctx, { enabled: false });
     const first = await ask(mesh, agent);
-    t.match(first, {
+    matchObject(t, first, {
       protocol: protocolVersion,
       region: "eu",
       server_time: clock.now(),
@@ -80,11 +81,13 @@ t.test(
       runs: [],
     });
     t.strictSame(ids(first), [a, b].sort());
-    t.match(
+    matchObject(
+      t,
       first.checks.find((it) => it.target_id === b),
       { target_id: b, org_id: ctx.orgId, version: "1", interval_ms: 30_000, check },
     );
-    t.match(
+    matchObject(
+      t,
       await sql`select version, last_seen_at from agents`,
       [{ version: "1.2.3", last_seen_at: new Date(clock.now()) }],
       "a sign of life",
@@ -138,7 +141,7 @@ t.test("an agent that missed the reply to a failing result gets the recheck from
   const held = await hold(mesh, agent, cursor);
   await sql.notify("sm_targets", "");
   const reply = await held.reply;
-  t.match(reply, { full: false, checks: [], rechecks: [a] }, "a held pull ends with them");
+  matchObject(t, reply, { full: false, checks: [], rechecks: [a] }, "a held pull ends with them");
   const again = await hold(mesh, agent, reply.cursor);
   await sql.notify("sm_targets", "");
   await sleep(100);
@@ -158,12 +161,12 @@ t.test("a held pull ends after 25 s, and at once when the process drains", async
     await mesh.sql.notify("sm_targets", "");
     return held.answered();
   }, "the end of the wait");
-  t.match(await held.reply, { full: false, checks: [], drop: [], server_time: mesh.clock.now() });
-  t.match(await mesh.sql`select last_seen_at from agents`, [{ last_seen_at: new Date(mesh.clock.now()) }]);
+  matchObject(t, await held.reply, { full: false, checks: [], drop: [], server_time: mesh.clock.now() });
+  matchObject(t, await mesh.sql`select last_seen_at from agents`, [{ last_seen_at: new Date(mesh.clock.now()) }]);
   const draining = new AbortController();
   const other = await hold(mesh, agent, cursor, draining.signal);
   draining.abort();
-  t.match(await other.reply, { full: false, checks: [] });
+  matchObject(t, await other.reply, { full: false, checks: [] });
 });
 
 t.test("a change that commits late is not skipped", async (t) => {
@@ -188,12 +191,12 @@ t.test("a change that commits late is not skipped", async (t) => {
   const first = await glance(mesh, agent, cursor);
   t.strictSame([ids(first), first.drop], [[early], []]);
   cursor = first.cursor;
-  t.match(await glance(mesh, agent, cursor), { checks: [], drop: [] });
+  matchObject(t, await glance(mesh, agent, cursor), { checks: [], drop: [] });
   commit();
   await slow;
   const second = await glance(mesh, agent, cursor);
-  t.match(second, { full: false, checks: [{ target_id: late, interval_ms: 90_000 }], drop: [gone] });
-  t.match(await glance(mesh, agent, second.cursor), { checks: [], drop: [] }, "and not sent twice");
+  matchObject(t, second, { full: false, checks: [{ target_id: late, interval_ms: 90_000 }], drop: [gone] });
+  matchObject(t, await glance(mesh, agent, second.cursor), { checks: [], drop: [] }, "and not sent twice");
 });
 
 t.test("after a restore into another cluster agents get everything once, then changes only", async (t) => {
@@ -207,7 +210,8 @@ t.test("after a restore into another cluster agents get everything once, then ch
   await sql`
     insert into deleted_targets (target_id, org_id, deleted_at, regions, changed_xid)
     values (${newId()}, ${ctx.orgId}, now(), '{eu}', '900000000')`;
-  t.match(
+  matchObject(
+    t,
     await glance(mesh, agent, cursor),
     { full: false, checks: [], drop: [] },
     "changes of later transactions are not sent",
@@ -228,7 +232,7 @@ t.test("after a restore into another cluster agents get everything once, then ch
     const reply = await glance(mesh, agent, foreign);
     t.ok(reply.full, title);
     t.strictSame(ids(reply), [a, b].sort(), title);
-    t.match(await glance(mesh, agent, reply.cursor), { full: false, checks: [] }, `${title}: once`);
+    matchObject(t, await glance(mesh, agent, reply.cursor), { full: false, checks: [] }, `${title}: once`);
   }
 });
 
@@ -247,7 +251,8 @@ t.test("agents of a region share its targets, and as few as possible move", asyn
 
   const edited = ids(ofB)[0]!;
   await updateTarget(ctx, edited, { interval: 30 });
-  t.match(
+  matchObject(
+    t,
     await glance(mesh, a, ofA.cursor),
     { checks: [], drop: [] },
     "an edit is sent only to the agent that runs the target",
@@ -308,11 +313,11 @@ t.test("an agent that deregisters is replaced at once, and one that joins gets i
     },
     never,
   );
-  t.match(reply, { full: true, checks: [], drop: [], runs: [] });
+  matchObject(t, reply, { full: true, checks: [], drop: [], runs: [] });
   await stale.reply;
   t.strictSame(ids(await left.reply), all, "the other agent has all targets");
-  t.match(await sql`select left_at from agents where id = ${b.agentId}`, [{ left_at: new Date(clock.now()) }]);
-  t.match(await sql`select left_at from agents where id = ${a.agentId}`, [{ left_at: null }]);
+  matchObject(t, await sql`select left_at from agents where id = ${b.agentId}`, [{ left_at: new Date(clock.now()) }]);
+  matchObject(t, await sql`select left_at from agents where id = ${a.agentId}`, [{ left_at: null }]);
   t.strictSame(ids(await ask(mesh, b)), ids(ofB), "an agent that rejoins has its share again");
 });
 
@@ -387,7 +392,8 @@ t.test("an invalid cursor gets a full reply", async (t) => {
     made({ at: "now" }),
     made({ at: clock.now() - 10 * minute }),
   ];
-  for (const one of bad) t.match(await glance(mesh, agent, one), { full: true, checks: [{ target_id: id }] }, one);
+  for (const one of bad)
+    matchObject(t, await glance(mesh, agent, one), { full: true, checks: [{ target_id: id }] }, one);
   clock.advance(10 * minute - 1);
   t.notOk((await glance(mesh, agent, cursor)).full);
   clock.advance(1);
@@ -400,7 +406,7 @@ t.test("an invalid cursor gets a full reply", async (t) => {
       never,
     ),
   );
-  t.match(refused, {
+  matchObject(t, refused, {
     code: "AGENT_PROTOCOL_MISMATCH",
     details: { control_plane: protocolVersion, agent: protocolVersion + 1 },
   });
@@ -415,7 +421,7 @@ t.test("an agent gets opened secrets, and nothing of other regions", async (t) =
   });
   await sql`delete from target_regions where region_id = 'us'`;
   const { cursor } = await ask(mesh, us);
-  t.match(await glance(mesh, eu), { checks: [{ target_id: secret, check: { bearer_token: "SECRET" } }] });
+  matchObject(t, await glance(mesh, eu), { checks: [{ target_id: secret, check: { bearer_token: "SECRET" } }] });
   await updateTarget(ctx, secret, { name: "Renamed" });
   const seen = await glance(mesh, us, cursor);
   t.strictSame([seen.checks, seen.drop], [[], []]);
@@ -440,12 +446,12 @@ t.test("an agent gets opened secrets, and nothing of other regions", async (t) =
     [plain, secret].sort(),
     "a check that cannot be opened does not stop the others",
   );
-  t.match(withheld?.check, {
+  matchObject(t, withheld?.check, {
     type: "withheld",
     reason: /secret \/check\/bearer_token was sealed under a key that is not configured here, so the check cannot run/,
   });
   t.strictSame(Object.keys(withheld!.check), ["type", "reason"], "without the check itself");
-  t.match(log.lines.at(-1), { level: "error", fields: { target: secret, reason: /was sealed under a key/ } });
+  matchObject(t, log.lines.at(-1), { level: "error", fields: { target: secret, reason: /was sealed under a key/ } });
 });
 
 t.test(
@@ -456,7 +462,9 @@ t.test(
     const id = await newMonitor(mesh.ctx);
     await mesh.sql`update targets set spec = spec - 'tls' - 'verify_tls' - 'degraded_above_ms' where id = ${id}`;
     const { checks } = await ask(mesh, agent);
-    t.match(checks, [{ check: { ...check, tls: "none", verify_tls: true, degraded_above_ms: null, send: null } }]);
+    matchObject(t, checks, [
+      { check: { ...check, tls: "none", verify_tls: true, degraded_above_ms: null, send: null } },
+    ]);
   },
 );
 
@@ -532,5 +540,5 @@ t.test("a check that names a command follows the file of the agents, and an edit
   t.strictSame([ids(left), left.drop, ids(taken)], [[], [id], [id]], "it moves, and the other agent drops it");
   await updateTarget(ctx, id, { check: { command: "nobody-has-it" } });
   t.strictSame((await askWith(mesh, load, having("load"), taken.cursor, AbortSignal.abort())).drop, [id]);
-  t.match(await getTarget(ctx, id), { regions_unable: [{ region: "eu", reason: /no \[nobody-has-it\]/ }] });
+  matchObject(t, await getTarget(ctx, id), { regions_unable: [{ region: "eu", reason: /no \[nobody-has-it\]/ }] });
 });

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
 import { day, noon } from "../../testing/clock.ts";
 import { asking, serveWhole, signedIn } from "../../testing/whole-app.ts";
@@ -20,22 +21,22 @@ const ask = asking(one, await signedIn(ctx));
 const named = async (name: string) => (await ask("GET", `/api/v1/targets?q=${name}`)).body.items;
 
 t.test("create=1 makes a monitor where its ping key may, once", async (t) => {
-  t.match(await one("GET", `/ping/${key}/nightly`), { status: 404 }, "not without create=1");
-  t.match(await one("GET", `/ping/${key}/nightly/start?create=1`), { status: 201, text: "Created" });
-  t.match(await one("POST", `/ping/${key}/nightly/0?create=1`, "done"), { status: 200, text: "OK" });
+  matchObject(t, await one("GET", `/ping/${key}/nightly`), { status: 404 }, "not without create=1");
+  matchObject(t, await one("GET", `/ping/${key}/nightly/start?create=1`), { status: 201, text: "Created" });
+  matchObject(t, await one("POST", `/ping/${key}/nightly/0?create=1`, "done"), { status: 200, text: "OK" });
   const [made, more] = await named("nightly");
   t.equal(more, undefined);
-  t.match(made, {
+  matchObject(t, made, {
     name: "nightly",
     check: { type: "heartbeat", period: 86_400_000, grace: 3_600_000 },
     heartbeat_addresses: [{ kind: "healthchecks_slug", value: "***", hint: "htly" }],
   });
-  t.match((await ask("GET", `/api/v1/targets/${made.id}/heartbeat/pings`)).body.items, [
+  matchObject(t, (await ask("GET", `/api/v1/targets/${made.id}/heartbeat/pings`)).body.items, [
     { kind: "success" },
     { kind: "start" },
   ]);
   const [entry] = (await ask("GET", `/api/v1/orgs/${ctx.orgId}/audit?resource_id=${made.id}`)).body.items;
-  t.match(entry, {
+  matchObject(t, entry, {
     actor_type: "system",
     action: "POST /ping/{key}/{slug}",
     ip: "127.0.0.1",
@@ -55,12 +56,12 @@ t.test("a race of two makes one monitor, on two replicas", async (t) => {
 
 t.test("a hundred a key and day, and the quota of the organisation", async (t) => {
   await sql`update heartbeat_creations set count = 100`;
-  t.match(await one("GET", `/ping/${key}/too-many?create=1`), { status: 403, text: "limit" });
-  t.match(await one("GET", `/ping/${key}/nightly?create=1`), { status: 200 }, "known ones go on");
+  matchObject(t, await one("GET", `/ping/${key}/too-many?create=1`), { status: 403, text: "limit" });
+  matchObject(t, await one("GET", `/ping/${key}/nightly?create=1`), { status: 200 }, "known ones go on");
   clock.advance(day);
   await sql`update orgs set plan_overrides = '{"max_targets": 2}' where id = ${ctx.orgId}`;
-  t.match(await one("GET", `/ping/${key}/too-many?create=1`), { status: 403, text: "limit" });
+  matchObject(t, await one("GET", `/ping/${key}/too-many?create=1`), { status: 403, text: "limit" });
   t.same(await sql`select count from heartbeat_creations where day > '2026-11-20'`, [], "a refused one is not counted");
   await sql`update orgs set plan_overrides = '{}' where id = ${ctx.orgId}`;
-  t.match(await one("GET", `/ping/${key}/too-many?create=1`), { status: 201 });
+  matchObject(t, await one("GET", `/ping/${key}/too-many?create=1`), { status: 201 });
 });

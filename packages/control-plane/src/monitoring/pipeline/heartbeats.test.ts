@@ -3,6 +3,7 @@ import { type IncomingMessage, request } from "node:http";
 import { connect } from "node:net";
 import { setTimeout } from "node:timers/promises";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { type Ctx, inTransaction, type System } from "../../platform/context.ts";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
 import { day, hour, minute, noon, second, until } from "../../testing/clock.ts";
@@ -69,29 +70,29 @@ async function pass(ms: number): Promise<void> {
 
 t.test("a monitor with its URL; the reply shows what is expected", async (t) => {
   const made = await ask("POST", "/api/v1/targets", { name: "Nightly", check: { type: "heartbeat", period: day } });
-  t.match(made, {
+  matchObject(t, made, {
     status: 201,
     body: { interval: 86_400, alert_confirmations: 1, heartbeat_addresses: [], check: { grace: 2.4 * hour } },
   });
   const shown = await ask("GET", `/api/v1/targets/${made.body.id}`);
   t.match(shown.body.ping_url, /^https:\/\/status\.example\.org\/hb\/[\w-]{43}$/);
   t.equal((await ask("PATCH", `/api/v1/targets/${made.body.id}`, { ping_url: shown.body.ping_url })).status, 200);
-  t.match(await ask("GET", `/api/v1/targets/${made.body.id}/heartbeat`), {
+  matchObject(t, await ask("GET", `/api/v1/targets/${made.body.id}/heartbeat`), {
     status: 200,
     body: { ping_url: /^https:\/\/status\.example\.org\/hb\/[\w-]{43}$/, state: "new", last_ping: null, down_at: null },
   });
   const reader = asking(anybody, await withToken(ctx, { scopes: ["targets:read"] }));
-  t.match(await reader("GET", `/api/v1/targets/${made.body.id}/heartbeat`), {
+  matchObject(t, await reader("GET", `/api/v1/targets/${made.body.id}/heartbeat`), {
     body: { ping_url: "***", token: "***", state: "new" },
   });
-  t.match(await reader("GET", `/api/v1/targets/${made.body.id}`), { body: { ping_url: "***" } });
+  matchObject(t, await reader("GET", `/api/v1/targets/${made.body.id}`), { body: { ping_url: "***" } });
   const probed = await ask("POST", "/api/v1/targets", {
     name: "Port",
     check: { type: "tcp", host: "db.example.org", port: 5432 },
   });
-  t.match(await ask("GET", `/api/v1/targets/${probed.body.id}/heartbeat`), { status: 404 });
+  matchObject(t, await ask("GET", `/api/v1/targets/${probed.body.id}/heartbeat`), { status: 404 });
   t.notOk("ping_url" in (await ask("GET", `/api/v1/targets/${probed.body.id}`)).body);
-  t.match(await ask("GET", "/api/v1/regions"), { body: { items: [{ id: "eu" }] } }, "its region is in no list");
+  matchObject(t, (await ask("GET", "/api/v1/regions")).body, { items: [{ id: "eu" }, { id: "us" }] }, "not its own");
 });
 
 t.test("success, missed report, success: one incident, one notice, on two replicas", async (t) => {
@@ -99,17 +100,21 @@ t.test("success, missed report, success: one incident, one notice, on two replic
   const job = await make();
   await pass(3 * hour);
   t.equal(await statusOf(job), "unknown", "no alert before the first ping");
-  t.match(await ping(job), { status: 200, text: "OK", headers: new Headers({ "access-control-allow-origin": "*" }) });
+  matchObject(t, await ping(job), {
+    status: 200,
+    text: "OK",
+    headers: new Headers({ "access-control-allow-origin": "*" }),
+  });
   t.equal(await statusOf(job), "up");
   const at = clock.at;
-  t.match(await heartbeat(job), {
+  matchObject(t, await heartbeat(job), {
     state: "up",
     next_due_at: new Date(at + hour).toISOString(),
     down_at: new Date(at + hour + minute).toISOString(),
     last_ping: { kind: "success", source_ip: "127.0.0.1" },
   });
   await pass(hour + 30 * second);
-  t.match(await heartbeat(job), { state: "late" });
+  matchObject(t, await heartbeat(job), { state: "late" });
   t.match(await pageOf(job), /Late\.<\/strong> A report was due .*Without a report it goes down .*Last 50 reports/);
   t.equal(await statusOf(job), "up");
   await pass(20 * second);
@@ -120,7 +125,7 @@ t.test("success, missed report, success: one incident, one notice, on two replic
     "once on two replicas",
   );
   t.equal(await statusOf(job), "down");
-  t.match(await incidentsOf(job), [
+  matchObject(t, await incidentsOf(job), [
     { ended_at: null, error_sample: /^no report, due 2026-11-20 18:00 Europe\/Berlin/ },
   ]);
   await pass(hour);
@@ -130,7 +135,7 @@ t.test("success, missed report, success: one incident, one notice, on two replic
   t.equal((await incidentsOf(job)).length, 1);
   await ping(job);
   t.equal(await statusOf(job), "up");
-  t.match(await incidentsOf(job), [{ ended_at: new Date(clock.at).toISOString() }]);
+  matchObject(t, await incidentsOf(job), [{ ended_at: new Date(clock.at).toISOString() }]);
 });
 
 t.test("the look for missed reports reads those that are late, of 3,000", async (t) => {
@@ -160,7 +165,7 @@ t.test("the look for missed reports reads those that are late, of 3,000", async 
             select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as read from pg_stat_xact_user_tables`
         )[0]!.read;
       const before = await rowsRead();
-      t.match(await selectWatch(tx, new Date(noon)), { is_due: late > 0 });
+      matchObject(t, await selectWatch(tx, new Date(noon)), { is_due: late > 0 });
       t.equal((await selectOverdue(tx, new Date(noon), 500)).length, late);
       const read = (await rowsRead()) - before;
       t.ok(read < 100, `${late} late: ${read} rows`);
@@ -220,30 +225,30 @@ t.test("start, end, exit codes and bodies", async (t) => {
   const job = await make({ period: day, max_runtime: hour });
   const rid = "6e1a4b7c-2f1d-4f3e-9a55-0c6f6a2b7d10";
   await ping(job, `/start?rid=${rid}`);
-  t.match(await heartbeat(job), { state: "running", down_at: new Date(noon + hour).toISOString() });
+  matchObject(t, await heartbeat(job), { state: "running", down_at: new Date(noon + hour).toISOString() });
   t.match(await pageOf(job), /Running\.<\/strong> Without a report it goes down /);
   clock.advance(90 * second);
   await anybody("POST", `${job.path}/3?rid=${rid}`, "disk\u0000 full");
-  t.match(await heartbeat(job), {
+  matchObject(t, await heartbeat(job), {
     state: "down",
     last_duration_ms: 90_000,
     last_ping: { kind: "fail", exit_code: 3, run_id: rid, duration_ms: 90_000 },
   });
   await until(async () => (await heartbeat(job)).last_ping.body !== null, "the body is stored");
   t.equal((await heartbeat(job)).last_ping.body, '"disk\\u0000 full"');
-  t.match(await incidentsOf(job), [{ ended_at: null, error_sample: "the job failed with exit code 3" }]);
+  matchObject(t, await incidentsOf(job), [{ ended_at: null, error_sample: "the job failed with exit code 3" }]);
   clock.advance(minute);
   await ping(job, "/start");
   clock.advance(42 * second);
   await ping(job, "/0");
-  t.match(await heartbeat(job), { state: "up", last_duration_ms: 42_000, last_ping: { exit_code: 0 } });
-  t.match((await ask("GET", `/api/v1/targets/${job.id}/heartbeat/pings?limit=3`)).body.items, [
+  matchObject(t, await heartbeat(job), { state: "up", last_duration_ms: 42_000, last_ping: { exit_code: 0 } });
+  matchObject(t, (await ask("GET", `/api/v1/targets/${job.id}/heartbeat/pings?limit=3`)).body.items, [
     { kind: "success" },
     { kind: "start" },
     { kind: "fail" },
   ]);
   clock.advance(1);
-  t.match(await ask("GET", `/api/v1/targets/${job.id}/results?limit=1`), {
+  matchObject(t, await ask("GET", `/api/v1/targets/${job.id}/results?limit=1`), {
     body: { items: [{ status: "up", total_ms: 42_000, region: "heartbeat" }] },
   });
   for (const [suffix, status, text] of [
@@ -252,11 +257,11 @@ t.test("start, end, exit codes and bodies", async (t) => {
     ["/start?rid=7", 400, "rid must be a UUID"],
     ["/later", 404, "not found"],
   ] as const)
-    t.match(await ping(job, suffix), { status, text }, suffix);
-  t.match(await anybody("GET", `/hb/${"x".repeat(43)}`), { status: 404, text: "not found" });
+    matchObject(t, await ping(job, suffix), { status, text }, suffix);
+  matchObject(t, await anybody("GET", `/hb/${"x".repeat(43)}`), { status: 404, text: "not found" });
   const put = await ping(job, "", "PUT");
   t.strictSame([put.status, put.headers.get("allow")], [405, "GET, HEAD, POST"]);
-  t.match(await ping(job, "", "OPTIONS"), { status: 204 });
+  matchObject(t, await ping(job, "", "OPTIONS"), { status: 204 });
   t.equal((await ping(job, "", "HEAD")).status, 200);
 });
 
@@ -268,7 +273,7 @@ t.test("of a body whose sender goes away after the reply, what arrived is kept",
   await once(socket, "data");
   socket.destroy();
   await until(async () => (await heartbeat(job)).last_ping.body === "no space left", "it is stored");
-  t.match(await heartbeat(job), { last_ping: { kind: "log" } });
+  matchObject(t, await heartbeat(job), { last_ping: { kind: "log" } });
 });
 
 t.test("the newest 1,000 pings are kept; both addresses of a monitor may come in one transaction", async (t) => {
@@ -299,9 +304,9 @@ t.test("the newest 1,000 pings are kept; both addresses of a monitor may come in
 
 t.test("POST only: links that are opened report nothing", async (t) => {
   const job = await make({ period: hour, methods: "post" });
-  t.match(await ping(job), { status: 405, text: "POST only" });
+  matchObject(t, await ping(job), { status: 405, text: "POST only" });
   t.equal((await heartbeat(job)).last_ping, null);
-  t.match(await ping(job, "", "POST"), { status: 200 });
+  matchObject(t, await ping(job, "", "POST"), { status: 200 });
   const page = await pageOf(job);
   for (const command of [
     /-o \/dev\/null -X POST http/,
@@ -309,23 +314,23 @@ t.test("POST only: links that are opened report nothing", async (t) => {
     /-Method Post -TimeoutSec/,
     /\$LASTEXITCODE -in 0\.\.255\)/,
   ])
-    t.match(page, command, "commands to paste");
+    matchObject(t, page, command, "commands to paste");
 });
 
 t.test("a pause expects nothing, and its end gives a whole window", async (t) => {
   const job = await make();
   await ping(job);
   await ask("PATCH", `/api/v1/targets/${job.id}`, { enabled: false });
-  t.match(await heartbeat(job), { state: "paused", down_at: null });
+  matchObject(t, await heartbeat(job), { state: "paused", down_at: null });
   clock.advance(5 * hour);
   await ping(job, "/fail");
-  t.match(await heartbeat(job), { state: "paused", last_ping: { kind: "fail" } });
+  matchObject(t, await heartbeat(job), { state: "paused", last_ping: { kind: "fail" } });
   t.equal((await incidentsOf(job)).length, 0);
   clock.advance(5 * hour);
   await ask("POST", "/api/v1/targets/bulk-action", { ids: [job.id], action: { type: "enable" } });
-  t.match(await heartbeat(job), { state: "up", down_at: new Date(clock.at + hour + minute).toISOString() });
+  matchObject(t, await heartbeat(job), { state: "up", down_at: new Date(clock.at + hour + minute).toISOString() });
   await ask("PATCH", `/api/v1/targets/${job.id}`, { check: { period: 2 * hour } });
-  t.match(await heartbeat(job), { down_at: new Date(clock.at + 2 * hour + minute).toISOString() });
+  matchObject(t, await heartbeat(job), { down_at: new Date(clock.at + 2 * hour + minute).toISOString() });
 });
 
 t.test("our own absence is no failure: windows are extended by the grace", async (t) => {
@@ -337,9 +342,10 @@ t.test("our own absence is no failure: windows are extended by the grace", async
   clock.advance(10 * hour);
   t.equal(await followHeartbeats(other, prepareDays), 0);
   t.equal(await statusOf(job), "up");
-  t.match(await heartbeat(job), { state: "late", down_at: new Date(clock.at + minute).toISOString() });
-  t.match(await heartbeat(running), { state: "running", down_at: new Date(clock.at + minute).toISOString() });
-  t.match(
+  matchObject(t, await heartbeat(job), { state: "late", down_at: new Date(clock.at + minute).toISOString() });
+  matchObject(t, await heartbeat(running), { state: "running", down_at: new Date(clock.at + minute).toISOString() });
+  matchObject(
+    t,
     log.lines.find(({ message }) => message.startsWith("no control plane took pings")),
     { level: "info" },
   );
@@ -398,7 +404,7 @@ t.test("jobs go on using the addresses of other products", async (t) => {
   ];
   for (const [method, path, headers, status, text, kind] of cases) {
     clock.advance(second);
-    t.match(await anybody(method, path, undefined, headers), { status, text }, `${method} ${path}`);
+    matchObject(t, await anybody(method, path, undefined, headers), { status, text }, `${method} ${path}`);
     if (kind !== null) t.equal((await heartbeat(job)).last_ping.kind, kind, `${method} ${path}`);
   }
   const said = async () =>
@@ -407,7 +413,7 @@ t.test("jobs go on using the addresses of other products", async (t) => {
     );
   await until(async () => (await said()).filter(Boolean).length === 2, "the reasons of failures in queries are kept");
   t.strictSame((await said()).filter(Boolean), ["exit status 2", "disk full"]);
-  t.match(await ask("GET", `/api/v1/targets/${job.id}`), {
+  matchObject(t, await ask("GET", `/api/v1/targets/${job.id}`), {
     body: {
       heartbeat_addresses: [
         { kind: "healthchecks", value: "***", hint: "5b6a" },
@@ -505,7 +511,7 @@ t.test("what jobs say with the addresses of other products is the error and the 
   ];
   for (const [method, path, body, headers, error, took] of cases) {
     clock.advance(second);
-    t.match(await anybody(method, path, body, headers), { status: 200 }, `${method} ${path}`);
+    matchObject(t, await anybody(method, path, body, headers), { status: 200 }, `${method} ${path}`);
     const [result] = await sql`
       select error, total_ms from results where target_id = ${job.id} order by scheduled_at desc limit 1`;
     t.strictSame({ ...result }, { error, total_ms: took }, `${method} ${path}`);
@@ -517,11 +523,11 @@ t.test("what jobs say with the addresses of other products is the error and the 
     { period: hour, methods: "post" },
     { heartbeat_addresses: [{ kind: "healthchecks_slug", value: "pingkey-123/posted" }] },
   );
-  t.match(await anybody("GET", "/ping/pingkey-123/posted"), { status: 200, text: "OK" });
-  t.match(await ping(posted), { status: 405 });
+  matchObject(t, await anybody("GET", "/ping/pingkey-123/posted"), { status: 200, text: "OK" });
+  matchObject(t, await ping(posted), { status: 405 });
   t.equal((await heartbeat(posted)).last_ping, null, "counts nothing");
-  t.match(await anybody("POST", "/ping/pingkey-123/posted"), { status: 200, text: "OK" });
-  t.match((await heartbeat(posted)).last_ping, { kind: "success" });
+  matchObject(t, await anybody("POST", "/ping/pingkey-123/posted"), { status: 200, text: "OK" });
+  matchObject(t, (await heartbeat(posted)).last_ping, { kind: "success" });
 });
 
 t.test("addresses that cannot be, that are taken, and that nobody may change", async (t) => {
@@ -534,7 +540,13 @@ t.test("addresses that cannot be, that are taken, and that nobody may change", a
     status: number,
     code: string,
     field?: string,
-  ) => t.match(await answer, { status, body: { error: { code, ...(field === undefined ? {} : { field }) } } }, code);
+  ) =>
+    matchObject(
+      t,
+      await answer,
+      { status, body: { error: { code, ...(field === undefined ? {} : { field }) } } },
+      code,
+    );
   await refused(create(address("kuma", "OnlyOnceToken")), 409, "HEARTBEAT_ADDRESS_TAKEN");
   await refused(create(address("kuma", "short")), 400, "INVALID_HEARTBEAT", "/heartbeat_addresses/0/value");
   await refused(create(address("healthchecks", "no-uuid-at-all")), 400, "INVALID_HEARTBEAT");
@@ -543,7 +555,7 @@ t.test("addresses that cannot be, that are taken, and that nobody may change", a
   await refused(create(address("kuma", "SomeOtherToken"), tcp), 400, "INVALID_HEARTBEAT", "/heartbeat_addresses");
   const cron = { cron: "61 * * * *", timezone: "UTC" };
   const once = await create({}, { type: "heartbeat", schedule: cron });
-  t.match(once.body.error, { code: "INVALID_HEARTBEAT", field: "/check/schedule/cron" });
+  matchObject(t, once.body.error, { code: "INVALID_HEARTBEAT", field: "/check/schedule/cron" });
   t.notOk(once.body.error.details?.errors?.length > 1, "one fault is said once");
   await refused(create({ regions: ["eu"] }), 422, "NOT_PROBED");
   await refused(create({ region_policy: "all" }), 422, "NOT_PROBED");
@@ -558,7 +570,8 @@ t.test("addresses that cannot be, that are taken, and that nobody may change", a
     "INVALID_HEARTBEAT",
     "/check/schedule/cron",
   );
-  t.match(
+  matchObject(
+    t,
     await ask("POST", "/api/v1/targets/bulk-action", { ids: [job.id], action: { type: "interval_set", interval: 60 } }),
     { body: { succeeded: [], failed: [{ code: "NOT_PROBED" }] } },
   );
@@ -570,7 +583,7 @@ t.test("addresses that cannot be, that are taken, and that nobody may change", a
   const guesses: number[] = [];
   for (let n = 0; n < 61; n++) guesses.push((await create(address("kuma", "OnlyOnceToken"))).status);
   t.strictSame(guesses, [...Array.from({ length: 60 }, () => 409), 429], "counted like failed sign-ins");
-  t.match(await create(address("kuma", "NobodyHasThis")), { status: 429 }, "a guesser cannot tell a free one");
+  matchObject(t, await create(address("kuma", "NobodyHasThis")), { status: 429 }, "a guesser cannot tell a free one");
   t.equal((await ask("GET", `/api/v1/targets/${job.id}`)).status, 200);
   clock.advance(minute);
   t.equal((await create(address("kuma", "NobodyHasThis"))).status, 201);
@@ -647,7 +660,12 @@ t.test("uptime is by time, not by pings, and every place says the same to the di
   };
   const { body: page } = await ask("POST", "/api/v1/status-pages", { slug: "by-time", name: "By time", enabled: true });
   t.equal((await ask("POST", `/api/v1/status-pages/${page.id}/components`, { target_id: job.id })).status, 201);
-  t.match(await shownAt(), { day: 100, total: 0, share: [null, null], list: [], monitor: [] }, "nothing was expected");
+  matchObject(
+    t,
+    await shownAt(),
+    { day: 100, total: 0, share: [null, null], list: [], monitor: [] },
+    "nothing was expected",
+  );
   // Reports pile up while it works, and none comes while it does not.
   for (let n = 0; n < 40; n++) {
     await ping(job);
@@ -690,7 +708,7 @@ t.test("uptime is by time, not by pings, and every place says the same to the di
   await ping(job);
   await pass(30 * minute);
   const [from, to] = [began + 2 * hour, began + 3 * hour].map((at) => new Date(at).toISOString());
-  t.match(await ask("GET", `/api/v1/targets/${job.id}/uptime?from=${from}&to=${to}`), {
+  matchObject(t, await ask("GET", `/api/v1/targets/${job.id}/uptime?from=${from}&to=${to}`), {
     body: { total: 1, uptime_pct: 0 },
   });
   const planned = { title: "Move", starts_at: from, ends_at: to, component_ids: [job.id] };

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { validate } from "@statusmesh/shared/validate";
 import { Check } from "../targets/schema.ts";
@@ -139,7 +140,8 @@ t.test("every result is in exactly one count, and a batch sent twice changes not
     ],
     "of the same key twice the first counts",
   );
-  t.match(prepared, ["2026-11-20", "2026-08-22"]);
+  const days = ["2026-11-20", "2026-08-22"];
+  t.strictSame(prepared, [...days, ...days], "of each report");
   t.strictSame(
     await send(us, [agentResult(id, now - 5 * second)]),
     counts(1, 0, 0, 0),
@@ -147,10 +149,10 @@ t.test("every result is in exactly one count, and a batch sent twice changes not
   );
   t.strictSame(await send(eu, []), counts(0, 0, 0, 0));
   t.strictSame(await send(eu, [agentResult(newId(), now)]), counts(0, 0, 0, 1));
-  t.match(await refusal(t, () => ingest(eu, { protocol: protocolVersion + 1, results: [], runs: [] })), {
+  matchObject(t, await refusal(t, () => ingest(eu, { protocol: protocolVersion + 1, results: [], runs: [] })), {
     code: "AGENT_PROTOCOL_MISMATCH",
   });
-  t.match(await incidentsOf(id), []);
+  matchObject(t, await incidentsOf(id), []);
 });
 
 t.test("what a result holds is stored as it was sent", async (t) => {
@@ -183,7 +185,7 @@ t.test("what a result holds is stored as it was sent", async (t) => {
       recheck: false,
     },
   );
-  t.match(await stateOf(id), { last_error: error });
+  matchObject(t, await stateOf(id), { last_error: error });
 });
 
 t.test("the certificate of a monitor over TLS is kept with the target, from its newest run", async (t) => {
@@ -374,11 +376,11 @@ t.test(
         await send(eu, [failed(id, 40), failed(id, 30)]);
         const [incident] = await incidentsOf(id);
         t.equal((await listSnapshots({ ...ctx, role: "member" }, incident!.id)).length, 2);
-        t.match(await refusal(t, () => listSnapshots({ ...ctx, scopes: new Set() }, incident!.id)), {
+        matchObject(t, await refusal(t, () => listSnapshots({ ...ctx, scopes: new Set() }, incident!.id)), {
           code: "INSUFFICIENT_SCOPE",
         });
         const other = await newOrg(system);
-        t.match(await refusal(t, () => listSnapshots(other, incident!.id)), { code: "INCIDENT_NOT_FOUND" });
+        matchObject(t, await refusal(t, () => listSnapshots(other, incident!.id)), { code: "INCIDENT_NOT_FOUND" });
         const edit = (capture_failures: boolean) => updateTarget(ctx, id, { check: { capture_failures } });
         await edit(false);
         t.strictSame(await shown(id), [], "not shown where the monitor keeps none any more");
@@ -455,13 +457,13 @@ t.test("details are stored for kinds that have them, and the newest stay with th
   t.strictSame(await newest(other), { details: null, expires_at: null });
 
   await send(eu, [agentResult(id, noon - minute, { details: details(80) })]);
-  t.match(await newest(id), { details: { days_remaining: 74 } }, "an older run changes nothing");
+  matchObject(t, await newest(id), { details: { days_remaining: 74 } }, "an older run changes nothing");
   await send(us, [agentResult(id, noon + 2 * second, { status: "error", error: "no handshake", details: null })]);
-  t.match(await newest(id), { details: { days_remaining: 74 } }, "nor does one that read nothing");
+  matchObject(t, await newest(id), { details: { days_remaining: 74 } }, "nor does one that read nothing");
   await send(eu, [
     agentResult(id, noon + 3 * second, { details: details(74, { not_after: "2026-13-45T99:00:00.000Z" }) }),
   ]);
-  t.match(await newest(id), { details: { days_remaining: 74 } }, "nor a date that there is not");
+  matchObject(t, await newest(id), { details: { days_remaining: 74 } }, "nor a date that there is not");
 
   const sooner = await newMonitor({ name: "Sooner", check, interval: 3600 });
   const unread = await newMonitor({ name: "Unread", check, interval: 3600 });
@@ -481,14 +483,14 @@ t.test("details are stored for kinds that have them, and the newest stay with th
   );
 
   await updateTarget(ctx, id, { check: { warn_days: 20 } });
-  t.match(await newest(id), { details: { days_remaining: 74 } }, "another threshold is the same certificate");
+  matchObject(t, await newest(id), { details: { days_remaining: 74 } }, "another threshold is the same certificate");
   clock.at = noon + minute;
   await updateTarget(ctx, id, { check: { host: "other.example.org" } });
   t.strictSame(await newest(id), { details: null, expires_at: null }, "another host is not");
   await send(eu, [agentResult(id, noon + 30 * second, { details: details(60) })]);
   t.strictSame(await newest(id), { details: null, expires_at: null }, "details of a run before the edit are ignored");
   await send(eu, [agentResult(id, noon + 2 * minute, { details: details(50) })]);
-  t.match(await newest(id), { details: { days_remaining: 50 } });
+  matchObject(t, await newest(id), { details: { days_remaining: 50 } });
 });
 
 t.test("a monitor without data shows that its runs are throttled", async (t) => {
@@ -515,13 +517,13 @@ t.test("status, since when and until when", async (t) => {
     const { status, status_since: since, status_until: until } = await stateOf(id);
     return [status, (since!.getTime() - noon) / second, (until!.getTime() - clock.now()) / second];
   };
-  t.match(await stateOf(id), { status: "unknown", status_since: null, last_result_at: null });
+  matchObject(t, await stateOf(id), { status: "unknown", status_since: null, last_result_at: null });
   t.strictSame(await after("P", 0), ["up", 0, live / second]);
   t.strictSame(await after("P", minute), ["up", 0, 130]);
   t.strictSame(await after("F", minute), ["down", 120, 130], "no region sees it up");
-  t.match(await stateOf(id), { last_error: "connection refused", last_result_at: new Date(clock.now()) });
+  matchObject(t, await stateOf(id), { last_error: "connection refused", last_result_at: new Date(clock.now()) });
   t.strictSame(await after("F", minute), ["down", 120, 130]);
-  t.match(await incidentsOf(id), [{ started_at: new Date(noon + 120 * second).toISOString(), state: "open" }]);
+  matchObject(t, await incidentsOf(id), [{ started_at: new Date(noon + 120 * second).toISOString(), state: "open" }]);
   t.strictSame(await after("P", minute), ["down", 120, 130], "one passing run is no recovery");
   t.strictSame(await after("P", minute), ["up", 300, 130]);
   t.strictSame(await after("P", 10 * minute), ["up", 900, 130], "a status that was stale in between starts again");
@@ -538,7 +540,7 @@ t.test("skipped runs and runs of a paused target are stored, and are no evidence
     ),
     counts(3, 0, 0, 0),
   );
-  t.match(await stateOf(id), {
+  matchObject(t, await stateOf(id), {
     status: "up",
     status_until: new Date(noon + 130 * second),
     last_result_at: new Date(clock.now()),
@@ -546,14 +548,14 @@ t.test("skipped runs and runs of a paused target are stored, and are no evidence
   });
   const paused = await newMonitor({ enabled: false });
   t.strictSame(await send(eu, runs(paused, "FFF")), counts(3, 0, 0, 0));
-  t.match(await stateOf(paused), { status: "unknown", status_until: null });
+  matchObject(t, await stateOf(paused), { status: "unknown", status_until: null });
   t.strictSame([await incidentsOf(id), await incidentsOf(paused)], [[], []]);
 });
 
 t.test("an incident from its first failing run to its recovery, with its notices", async (t) => {
   const id = await newMonitor();
   await send(eu, runs(id, "PPDD"));
-  t.match(await incidentsOf(id), [
+  matchObject(t, await incidentsOf(id), [
     {
       severity: "minor",
       started_at: new Date(noon - second).toISOString(),
@@ -563,10 +565,10 @@ t.test("an incident from its first failing run to its recovery, with its notices
   ]);
   clock.advance(minute);
   await send(eu, runs(id, "F"));
-  t.match(await incidentsOf(id), [{ severity: "major" }]);
+  matchObject(t, await incidentsOf(id), [{ severity: "major" }]);
   clock.advance(minute);
   await send(eu, runs(id, "PP"));
-  t.match(await incidentsOf(id), [
+  matchObject(t, await incidentsOf(id), [
     { state: "closed", closed_by: "engine", ended_at: new Date(clock.now() - second).toISOString() },
   ]);
   t.strictSame(await noticesOf(id), ["opened 0", "escalated 0", "resolved 0"]);
@@ -592,7 +594,7 @@ t.test("two replicas that get the same batches at once store them once and notif
     "each result was stored by one batch",
   );
   for (const id of ids) {
-    t.match(await incidentsOf(id), [{ state: "closed", reopened_count: 1 }]);
+    matchObject(t, await incidentsOf(id), [{ state: "closed", reopened_count: 1 }]);
     t.strictSame(await noticesOf(id), ["opened 0", "resolved 0", "reopened 0", "resolved 1"]);
   }
   const majority = await newMonitor({ region_policy: "all" });
@@ -607,10 +609,10 @@ t.test("a pause closes the open incident without a notice", async (t) => {
   const id = await newMonitor();
   await send(eu, runs(id, "FF"));
   await patch(id, { enabled: false });
-  t.match(await incidentsOf(id), [{ state: "closed", closed_by: "pause" }]);
+  matchObject(t, await incidentsOf(id), [{ state: "closed", closed_by: "pause" }]);
   t.strictSame(await noticesOf(id), ["opened 0"]);
   await patch(id, { enabled: true });
-  t.match(await incidentsOf(id), [{ state: "closed" }], "failing runs from before the pause open nothing");
+  matchObject(t, await incidentsOf(id), [{ state: "closed" }], "failing runs from before the pause open nothing");
   clock.advance(minute);
   await send(eu, runs(id, "FF"));
   t.strictSame(await noticesOf(id), ["opened 0", "reopened 0"], "new ones do");
@@ -624,21 +626,21 @@ t.test("an edited policy is held against the evidence at once", async (t) => {
   clock.advance(20 * second);
   await patch(id, { region_policy: "any" });
   const [opened] = await incidentsOf(id);
-  t.match(opened, { state: "open", regions_down: ["eu"], regions_up: ["us"] });
+  matchObject(t, opened, { state: "open", regions_down: ["eu"], regions_up: ["us"] });
   t.equal(
     (await stateOf(id)).status_since?.toISOString(),
     opened!.started_at,
     "a decision dates the status by the evidence, as a result does",
   );
   await patch(id, { region_policy: "all" });
-  t.match(await incidentsOf(id), [{ state: "closed", closed_by: "engine" }]);
+  matchObject(t, await incidentsOf(id), [{ state: "closed", closed_by: "engine" }]);
   t.strictSame(await noticesOf(id), ["opened 0", "resolved 0"]);
 
   const slow = await newMonitor({ alert_confirmations: 5 });
   await send(eu, runs(slow, "FF"));
   t.strictSame(await incidentsOf(slow), []);
   await patch(slow, { alert_confirmations: 2 });
-  t.match(await incidentsOf(slow), [{ state: "open" }]);
+  matchObject(t, await incidentsOf(slow), [{ state: "open" }]);
 });
 
 t.test("an edited reminder interval acts on the open incident at once, and missed reminders are one", async (t) => {
@@ -684,17 +686,18 @@ t.test("an explanation has the votes, and the notices with their attempts", asyn
   await send(us, runs(id, "PP"));
   const [incident] = await incidentsOf(id);
   const live = await explainIncident(ctx, incident!.id);
-  t.match(live, { regions_live: 2, regions_failing: 1, regions_failing_silent: 0, regions_needed: 1 });
-  t.match(live.deliveries, [{ channel_id: hook, reason: "opened", state: "pending", attempts: [] }]);
+  matchObject(t, live, { regions_live: 2, regions_failing: 1, regions_failing_silent: 0, regions_needed: 1 });
+  matchObject(t, live.deliveries, [{ channel_id: hook, reason: "opened", state: "pending", attempts: [] }]);
   t.equal(live.deliveries_total, 1);
   clock.advance(5 * minute);
   await send(us, runs(id, "PP"));
-  t.match(
+  matchObject(
+    t,
     await explainIncident(ctx, incident!.id),
     { regions_live: 1, regions_failing: 0, regions_failing_silent: 1, regions_needed: 1 },
     "a silent region is not a failing live region",
   );
-  t.match(await incidentsOf(id), [{ state: "open" }], "and its silence closes nothing");
+  matchObject(t, await incidentsOf(id), [{ state: "open" }], "and its silence closes nothing");
 });
 
 t.test("a run that an open breaker refused shows the failure that opened it, in any order of results", async (t) => {
@@ -708,24 +711,25 @@ t.test("a run that an open breaker refused shows the failure that opened it, in 
     const id = await newMonitor();
     for (const at of order) {
       await send(eu, [agentResult(id, slots[at]!, refused)]);
-      t.match(await stateOf(id), { status: "down", last_error: "connection refused", circuit_open: true });
+      matchObject(t, await stateOf(id), { status: "down", last_error: "connection refused", circuit_open: true });
     }
     const [incident] = await incidentsOf(id);
-    t.match(incident, { state: "open", severity: "major", error_sample: "connection refused" });
-    t.match((await explainIncident(ctx, incident!.id)).regions, [{ last_error: "connection refused" }]);
+    matchObject(t, incident, { state: "open", severity: "major", error_sample: "connection refused" });
+    matchObject(t, (await explainIncident(ctx, incident!.id)).regions, [{ last_error: "connection refused" }]);
     const [row] = await sql`select status, error, cause from results where target_id = ${id} limit 1`;
     t.same(row, { status: "error", error: "circuit_open", cause: "connection refused" }, "the run itself");
     const [period] = (await listPeriods(ctx, id, { ongoing_only: true, limit: 1, offset: 0 })).items;
     t.equal(period?.error_sample, "connection refused");
     clock.advance(minute);
     await send(eu, runs(id, "P"));
-    t.match(
+    matchObject(
+      t,
       await stateOf(id),
       { status: "down", last_error: null, circuit_open: false },
       "down until the incident ends",
     );
     await send(eu, [agentResult(id, clock.now() + 1)]);
-    t.match(await stateOf(id), { status: "up" });
+    matchObject(t, await stateOf(id), { status: "up" });
     clock.at = noon;
   }
 
@@ -733,7 +737,8 @@ t.test("a run that an open breaker refused shows the failure that opened it, in 
   const bare = { status: "error", error: "circuit_open" } as const;
   await send(eu, [agentResult(older, noon - minute, { status: "down", error: "no route" })]);
   await send(eu, [agentResult(older, noon, bare)]);
-  t.match(
+  matchObject(
+    t,
     await stateOf(older),
     { status: "down", last_error: "no route", circuit_open: true },
     "an agent without causes",
@@ -744,9 +749,9 @@ t.test("a monitor with an open incident is down, also when its last runs were re
   const id = await newMonitor();
   const failed = { status: "error", error: "no certificate was read" } as const;
   await send(eu, [agentResult(id, noon - minute, failed)]);
-  t.match(await stateOf(id), { status: "error", last_error: failed.error });
+  matchObject(t, await stateOf(id), { status: "error", last_error: failed.error });
   await send(eu, [agentResult(id, noon, failed)]);
-  t.match(await stateOf(id), { status: "down", last_error: failed.error });
+  matchObject(t, await stateOf(id), { status: "down", last_error: failed.error });
 });
 
 /** A statement of another connection that waits for a lock. */
@@ -793,7 +798,7 @@ t.test("batches, edits and a deletion at once: nothing fails that should not", a
       report(eu, 2),
       patch(id, { enabled: false }),
     ]);
-    for (const one of done) if (one.status === "rejected") t.match(one.reason, { code: "TARGET_NOT_FOUND" });
+    for (const one of done) if (one.status === "rejected") matchObject(t, one.reason, { code: "TARGET_NOT_FOUND" });
     t.strictSame([...(await sql`select 1 from target_states where target_id = ${id}`)], []);
   }
 });
@@ -802,13 +807,13 @@ t.test(
   "late results of a deleted organisation are dropped, and results after its restoration are stored",
   async (t) => {
     const id = await newMonitor();
-    t.match(await send(eu, [agentResult(id, clock.now() - 3 * second)]), counts(1, 0, 0, 0));
+    matchObject(t, await send(eu, [agentResult(id, clock.now() - 3 * second)]), counts(1, 0, 0, 0));
     await sql`update orgs set deleted_at = now() where id = ${ctx.orgId}`;
-    t.match(await send(eu, runs(id, "FF")), counts(0, 0, 0, 2));
+    matchObject(t, await send(eu, runs(id, "FF")), counts(0, 0, 0, 2));
     t.equal((await stored(id)).length, 1);
     t.strictSame(await incidentsOf(id), [], "and no notice is written");
     await sql`update orgs set deleted_at = null where id = ${ctx.orgId}`;
-    t.match(await send(eu, [agentResult(id, clock.now())]), counts(1, 0, 0, 0));
+    matchObject(t, await send(eu, [agentResult(id, clock.now())]), counts(1, 0, 0, 0));
   },
 );
 
@@ -845,18 +850,20 @@ t.test("only results that fit the schedule are taken, the others are counted and
     );
     await sql`delete from results where target_id = ${id} and scheduled_at = ${new Date(next)}`;
   }
-  t.match(
+  matchObject(
+    t,
     await report(eu, [agentResult(id, next, { timestamp: Date.UTC(2243, 0, 1) })]),
     { stored: 0, dropped_future: 1 },
     "a run of the future",
   );
 
   const thousand = Array.from({ length: 1000 }, (_, n) => agentResult(id, slot + (n === 0 ? 0 : n + 1)));
-  t.match(await report(eu, thousand), { stored: 0, duplicates: 1, dropped_off_schedule: 999 });
+  matchObject(t, await report(eu, thousand), { stored: 0, duplicates: 1, dropped_off_schedule: 999 });
   const lines = () => log.lines.filter((line) => line.message.startsWith("results of an agent are dropped"));
   const { name } = (await sql<{ name: string }[]>`select name from agents where id = ${eu.agentId}`)[0]!;
   const mine = () => lines().filter(({ fields }) => (fields as { agent: string }).agent === name);
-  t.match(
+  matchObject(
+    t,
     mine(),
     [{ level: "warn", fields: { agent: name, region: "eu", dropped: { off_schedule: 2 } } }],
     "the first",
@@ -885,14 +892,14 @@ t.test("rechecks: the reply asks for them until the vote is settled, and they co
   t.strictSame(await incidentsOf(id), []);
   await sql`delete from results where target_id = ${id} and skip`;
   t.strictSame(await rechecksOf(down(recheck)), [], "confirmed");
-  t.match(await incidentsOf(id), [{ started_at: new Date(slot).toISOString() }], "ten seconds after the first");
+  matchObject(t, await incidentsOf(id), [{ started_at: new Date(slot).toISOString() }], "ten seconds after the first");
 
   t.strictSame(await rechecksOf(agentResult(id, next)), [id], "a recovery that is not confirmed");
   t.strictSame(await rechecksOf(down(next + 10 * second)), [], "refuted");
   t.strictSame(await rechecksOf(agentResult(id, next + minute)), [id]);
-  t.match(await incidentsOf(id), [{ ended_at: null }]);
+  matchObject(t, await incidentsOf(id), [{ ended_at: null }]);
   t.strictSame(await rechecksOf(agentResult(id, next + 70 * second)), [], "confirmed");
-  t.match(await incidentsOf(id), [{ ended_at: new Date(next + minute).toISOString() }]);
+  matchObject(t, await incidentsOf(id), [{ ended_at: new Date(next + minute).toISOString() }]);
 
   const range = { from: new Date(noon).toISOString(), to: new Date(noon + 4 * hour).toISOString() };
   const listed = await listResults(ctx, id, { ...range, limit: 10, offset: 0 });
@@ -909,25 +916,30 @@ t.test("rechecks: the reply asks for them until the vote is settled, and they co
     ],
     "all are listed",
   );
-  t.match(await uptime(ctx, id, range), { total: 4, up: 3, down: 1 }, "and only runs of the schedule count");
-  t.match(await uptime(ctx, id, { from: "2026-09-01T00:00:00Z" }), { total: 4, up: 3 }, "by the hour, too");
+  matchObject(t, await uptime(ctx, id, range), { total: 4, up: 3, down: 1 }, "and only runs of the schedule count");
+  matchObject(t, await uptime(ctx, id, { from: "2026-09-01T00:00:00Z" }), { total: 4, up: 3 }, "by the hour, too");
   const { buckets } = await latencySeries(ctx, id, range);
   t.equal(
     buckets.reduce((sum, { samples }) => sum + samples, 0),
     3,
   );
-  t.match(await listPeriods(ctx, id, { ...range, ongoing_only: false, limit: 10, offset: 0 }), {
+  matchObject(t, await listPeriods(ctx, id, { ...range, ongoing_only: false, limit: 10, offset: 0 }), {
     items: [{ check_count: 1 }, { check_count: 2 }],
   });
 
-  t.match(await report(us, [down(recheck)]), { dropped_off_schedule: 1 }, "of another region's grid");
-  t.match(await report(eu, [down(slot + 9 * second)]), { dropped_off_schedule: 1 }, "of no grid");
+  matchObject(t, await report(us, [down(recheck)]), { dropped_off_schedule: 1 }, "of another region's grid");
+  matchObject(t, await report(eu, [down(slot + 9 * second)]), { dropped_off_schedule: 1 }, "of no grid");
   const domain = { type: "domain_expiry", domain: "example.org", warn_days: 30, critical_days: 7, timeout: 30_000 };
   const registration = await newMonitor({ check: domain, interval: 86_400 });
   clock.advance(2 * day);
   const daily = gridSlot(registration, "eu", day, clock.now() - day);
   const [soon, later] = [agentResult(registration, daily + minute), agentResult(registration, daily + 10 * minute)];
-  t.match(await report(eu, [soon, later]), { stored: 1, dropped_off_schedule: 1 }, "registries are asked less often");
+  matchObject(
+    t,
+    await report(eu, [soon, later]),
+    { stored: 1, dropped_off_schedule: 1 },
+    "registries are asked less often",
+  );
 });
 
 t.test(
@@ -968,7 +980,8 @@ t.test("results of an agent that has not got an edited interval yet are stored",
   clock.advance(6 * hour);
   for (const interval of [60, 25, 40]) {
     const slots = [noon + 30 * minute, noon + 5 * hour].map((from) => gridSlot(id, "eu", interval * second, from));
-    t.match(
+    matchObject(
+      t,
       await report(
         eu,
         slots.map((slot) => agentResult(id, slot)),
@@ -978,7 +991,12 @@ t.test("results of an agent that has not got an edited interval yet are stored",
     );
   }
   const never = gridSlot(id, "eu", 37 * second, noon + hour);
-  t.match(await report(eu, [agentResult(id, never)]), { dropped_off_schedule: 1 }, "an interval that it never had");
+  matchObject(
+    t,
+    await report(eu, [agentResult(id, never)]),
+    { dropped_off_schedule: 1 },
+    "an interval that it never had",
+  );
   clock.advance(92 * day);
   await updateTarget(ctx, id, { interval: 30 });
   const [row] = await sql`select past_intervals from targets where id = ${id}`;
@@ -990,12 +1008,12 @@ t.test("a run after a throttled one of the same slot counts as that of the slot"
   clock.advance(10 * minute);
   const slot = gridSlot(id, "eu", minute, noon + 5 * minute);
   const throttled = { status: "degraded", error: "throttled: host concurrency cap", skip: true } as const;
-  t.match(await report(eu, [agentResult(id, slot, throttled)]), { stored: 1, dropped_off_schedule: 0 });
+  matchObject(t, await report(eu, [agentResult(id, slot, throttled)]), { stored: 1, dropped_off_schedule: 0 });
   const later = agentResult(id, secondTry(slot), { timestamp: slot + 20 * second });
-  t.match(await report(eu, [later]), { stored: 1, dropped_off_schedule: 0 });
-  t.match(await report(eu, [later]), { stored: 0, duplicates: 1 });
+  matchObject(t, await report(eu, [later]), { stored: 1, dropped_off_schedule: 0 });
+  matchObject(t, await report(eu, [later]), { stored: 0, duplicates: 1 });
   const range = { from: new Date(noon).toISOString(), to: new Date(noon + hour).toISOString() };
-  t.match(await uptime(ctx, id, range), { total: 1, up: 1 }, "and in uptime");
+  matchObject(t, await uptime(ctx, id, range), { total: 1, up: 1 }, "and in uptime");
   const listed = await listResults(ctx, id, { ...range, limit: 10, offset: 0 });
   t.strictSame(
     listed.items.map(({ status, skipped = false, recheck }) => [status, skipped, recheck]),
@@ -1016,7 +1034,7 @@ t.test("a run after a throttled one of the same slot counts as that of the slot"
   const { checks } = await pull(eu, openHub(sql, log), request, AbortSignal.abort());
   const issued = checks.find((check) => check.target_id === fresh)!.next_due_at;
   const runs = [agentResult(fresh, issued, throttled), agentResult(fresh, secondTry(issued))];
-  t.match(await report(eu, runs), { stored: 2, dropped_off_schedule: 0 }, "the same for a first run");
+  matchObject(t, await report(eu, runs), { stored: 2, dropped_off_schedule: 0 }, "the same for a first run");
 });
 
 t.test("a first run is taken at the slot that a pull gave, however often it was given", async (t) => {
@@ -1038,8 +1056,11 @@ t.test("a first run is taken at the slot that a pull gave, however often it was 
   t.ok(first >= noon, "the clock of this replica is behind, and no slot lies before the target");
   clock.at = noon + minute + 7;
   const again = await given();
-  t.match(await report(us, [agentResult(id, first)]), { dropped_off_schedule: 1 });
-  t.match(await report(eu, [agentResult(id, first), agentResult(id, again)]), { stored: 2, dropped_off_schedule: 0 });
+  matchObject(t, await report(us, [agentResult(id, first)]), { dropped_off_schedule: 1 });
+  matchObject(t, await report(eu, [agentResult(id, first), agentResult(id, again)]), {
+    stored: 2,
+    dropped_off_schedule: 0,
+  });
   // A slot of the minutes before the target was made is due yet where its start is jittered.
   const slot = nextSlot(id, "eu", hour, 10, clock.now());
   t.equal(await given(), slot < noon ? slot + hour : slot, "with a result it has its grid");
@@ -1066,7 +1087,7 @@ t.test("an edit of the check, to a shorter interval or of a pause has every regi
   const runs = async (agent: AgentCtx, change: Partial<AgentResult> = {}) => {
     const slot = await given(agent);
     t.ok(slot - clock.now() <= 10 * second, "soon");
-    t.match(await report(agent, [agentResult(id, slot, change)]), { stored: 1 });
+    matchObject(t, await report(agent, [agentResult(id, slot, change)]), { stored: 1 });
     return slot;
   };
   await runs(eu);
@@ -1098,7 +1119,7 @@ t.test("an edit of the check, to a shorter interval or of a pause has every regi
   clock.advance(2 * hour);
   await bulkAction(ctx, { ids: [id], action: { type: "interval_set", interval: 600 } });
   await runs(eu);
-  t.match(await stateOf(), { status: "up" });
+  matchObject(t, await stateOf(), { status: "up" });
 });
 
 t.test("a changed check is unknown until it has run; its incident stays until the new check passes", async (t) => {
@@ -1111,32 +1132,43 @@ t.test("a changed check is unknown until it has run; its incident stays until th
     return row!;
   };
   await report(eu, [down(start), down(start + minute)]);
-  t.match(await stateOf(), { status: "down", last_error: "connection refused" });
+  matchObject(t, await stateOf(), { status: "down", last_error: "connection refused" });
   const [open] = await incidentsOf(id);
-  t.match(open, { ended_at: null, severity: "major" });
+  matchObject(t, open, { ended_at: null, severity: "major" });
 
   clock.at = start + 2 * minute + 20 * second;
   await updateTarget(ctx, id, { check: { host: "other.example.org" } });
-  t.match(await stateOf(), { status: "unknown", status_until: null, last_error: null });
-  t.match(await incidentsOf(id), [{ id: open!.id, ended_at: null, severity: "major" }], "silence closes nothing");
+  matchObject(t, await stateOf(), { status: "unknown", status_until: null, last_error: null });
+  matchObject(
+    t,
+    await incidentsOf(id),
+    [{ id: open!.id, ended_at: null, severity: "major" }],
+    "silence closes nothing",
+  );
   await report(eu, [agentResult(id, start + 2 * minute)]);
-  t.match(await stateOf(), { status: "unknown" }, "a late result of the old check is no evidence");
+  matchObject(t, await stateOf(), { status: "unknown" }, "a late result of the old check is no evidence");
 
   clock.at = start + 4 * minute + 20 * second;
   await report(eu, [down(start + 3 * minute)]);
-  t.match(await incidentsOf(id), [{ id: open!.id, ended_at: null, severity: "major" }], "one run confirms nothing");
+  matchObject(
+    t,
+    await incidentsOf(id),
+    [{ id: open!.id, ended_at: null, severity: "major" }],
+    "one run confirms nothing",
+  );
   await report(eu, [agentResult(id, start + 4 * minute)]);
   clock.at = start + 5 * minute + 20 * second;
   await report(eu, [agentResult(id, start + 5 * minute)]);
-  t.match(
+  matchObject(
+    t,
     await incidentsOf(id),
     [{ id: open!.id, ended_at: new Date(start + 4 * minute).toISOString() }],
     "passes of the new check close it",
   );
-  t.match(await stateOf(), { status: "up" });
+  matchObject(t, await stateOf(), { status: "up" });
 
   await updateTarget(ctx, id, { enabled: false });
   await updateTarget(ctx, id, { check: { host: "third.example.org" } });
   await updateTarget(ctx, id, { enabled: true });
-  t.match(await stateOf(), { status: "unknown" }, "also when it was changed in a pause");
+  matchObject(t, await stateOf(), { status: "unknown" }, "also when it was changed in a pause");
 });

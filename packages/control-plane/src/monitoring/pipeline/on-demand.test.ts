@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { type Abilities, allAbilities } from "@statusmesh/shared/checks/abilities";
 import { protocolVersion, type RunReply } from "@statusmesh/shared/agent-protocol";
 import type { CheckSpec, ProbedSpec } from "@statusmesh/shared/checks";
@@ -75,7 +76,7 @@ t.test(
       [eu, twin, eu, twin, eu, twin].map(async (agent) => ({ agent, runs: await claimRuns(agent, 10, allAbilities) })),
     );
     const winners = claims.filter(({ runs }) => runs.length > 0);
-    t.match(winners, [
+    matchObject(t, winners, [
       { runs: [{ run_id: row!.id, org_id: ctx.orgId, target_id: null, scheduled_at: clock.now(), check: spec }] },
     ]);
     t.equal(winners.length, 1);
@@ -90,7 +91,7 @@ t.test(
     await waits();
     const [taken] = await claimRuns(eu, 1, allAbilities);
     await recordRunReplies(eu, [replyTo(taken!.run_id, { matched_expectations: false })]);
-    t.match(await other, { matched_expectations: false });
+    matchObject(t, await other, { matched_expectations: false });
     t.strictSame(await waiting(), [], "nothing is left in the table");
   },
 );
@@ -108,7 +109,7 @@ t.test("the oldest runs are claimed first, up to the capacity of the agent, and 
   t.strictSame(await claimRuns(eu, 10, allAbilities), []);
   const refusals = Promise.all([first, ...rest].map((asked) => refusal(t, () => asked)));
   await sql.notify("sm_runs_done", "");
-  t.match(await refusals, [{ code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }]);
+  matchObject(t, await refusals, [{ code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }, { code: "PROBE_BUSY" }]);
   t.strictSame(await waiting(), [], "nothing is left in the table");
 });
 
@@ -121,13 +122,16 @@ t.test(
     await waits();
     const [taken] = await claimRuns(us, 1, allAbilities);
     await recordRunReplies(us, [replyTo(taken!.run_id)]);
-    t.match(await asked, { region: "us" });
-    t.match(await refusal(t, () => run(["eu"])), {
+    matchObject(t, await asked, { region: "us" });
+    matchObject(t, await refusal(t, () => run(["eu"])), {
       code: "PROBE_UNAVAILABLE",
       message: /No agent serves eu\./,
       retryAfterSecs: 10,
     });
-    t.match(await refusal(t, () => run([])), { code: "PROBE_UNAVAILABLE", message: /probed from no enabled region/ });
+    matchObject(t, await refusal(t, () => run([])), {
+      code: "PROBE_UNAVAILABLE",
+      message: /probed from no enabled region/,
+    });
 
     const unanswered = refusal(t, () => run(["us"]));
     await waits();
@@ -137,14 +141,15 @@ t.test(
     t.ok(still, "the caller waits until the limit");
     clock.advance(1);
     await sql.notify("sm_runs_done", "");
-    t.match(await unanswered, { code: "PROBE_BUSY", message: /region us/, retryAfterSecs: 5 });
+    matchObject(t, await unanswered, { code: "PROBE_BUSY", message: /region us/, retryAfterSecs: 5 });
 
     const busy = refusal(t, () => run(["us"]));
     await waits();
     const [held] = await claimRuns(us, 1, allAbilities);
     const error = "the agent had no capacity for this run within 2 s";
     await recordRunReplies(us, [replyTo(held!.run_id, { busy: true, status: "error", error })]);
-    t.match(
+    matchObject(
+      t,
       await busy,
       { code: "PROBE_BUSY", message: /^The agent had no capacity .* Nothing was checked\./, retryAfterSecs: 5 },
       "a run that found no place is not a verdict",
@@ -190,7 +195,10 @@ t.test(
   async (t) => {
     const unavailable = { code: "PROBE_UNAVAILABLE", retryAfterSecs: 10 };
     clock.advance(minute);
-    t.match(await refusal(t, () => run(["eu"])), { ...unavailable, message: /^No agent serves eu\. Start sm-agent/ });
+    matchObject(t, await refusal(t, () => run(["eu"])), {
+      ...unavailable,
+      message: /^No agent serves eu\. Start sm-agent/,
+    });
     const local = { ...system, config: { ...system.config, scheduler: { ...system.config.scheduler, region: "eu" } } };
     await ensureBuiltInAgent(local, "sm_agent_built_in", "built-in");
     const watching = watched(hub);
@@ -204,12 +212,12 @@ t.test(
     await looksAgain(watching.waits + 1);
     clock.advance(1);
     await sql.notify("sm_agents", "");
-    t.match(await late, { ...unavailable, message: /^The agent of eu has not connected yet\./ });
+    matchObject(t, await late, { ...unavailable, message: /^The agent of eu has not connected yet\./ });
 
     await ensureBuiltInAgent(local, "sm_agent_built_in", "built-in");
-    t.match(await refusal(t, () => run(["us"])), unavailable, "the agent of another region is not waited for");
+    matchObject(t, await refusal(t, () => run(["us"])), unavailable, "the agent of another region is not waited for");
     clock.advance(minute);
-    t.match(await refusal(t, () => run(["eu"])), { ...unavailable, message: /Start sm-agent/ });
+    matchObject(t, await refusal(t, () => run(["eu"])), { ...unavailable, message: /Start sm-agent/ });
     await sql`delete from agents where built_in`;
   },
 );
@@ -235,12 +243,13 @@ t.test("parallel runs of one target have different slots, on two replicas", asyn
   });
   t.equal(stored, 40, "each result is a row");
   t.equal((await Promise.all(asked)).length, 40);
-  t.match(
+  matchObject(
+    t,
     await ingest(us, { protocol: protocolVersion, results, runs: [] }),
     { stored: 0, dropped_off_schedule: 40 },
     "slots are independent of other regions",
   );
-  t.match(await refusal(t, () => run(["eu"], { targetId: newId() })), { code: "TARGET_NOT_FOUND" });
+  matchObject(t, await refusal(t, () => run(["eu"], { targetId: newId() })), { code: "TARGET_NOT_FOUND" });
 });
 
 t.test("a run goes to an agent that can run it; without one the caller hears why, and does not wait", async (t) => {
@@ -254,9 +263,9 @@ t.test("a run goes to an agent that can run it; without one the caller hears why
   t.strictSame(await claimRuns(eu, 10, { ...allAbilities, http: { unable: "broken" } }), []);
   const [taken] = await claimRuns(twin, 10, allAbilities);
   await recordRunReplies(twin, [replyTo(taken!.run_id, { skip: true })]);
-  t.match(await asked, { region: "eu", skip: true });
+  matchObject(t, await asked, { region: "eu", skip: true });
   await says(twin, { ...allAbilities, http: { unable: "broken" } });
-  t.match(await refusal(t, () => run(["eu"])), {
+  matchObject(t, await refusal(t, () => run(["eu"])), {
     code: "PROBE_UNAVAILABLE",
     message:
       "No agent can run this check. eu: sm-agent 0.0.9 does not know HTTP checks: update it; it cannot run HTTP " +
@@ -266,7 +275,7 @@ t.test("a run goes to an agent that can run it; without one the caller hears why
   await waits();
   const [there] = await claimRuns(us, 10, allAbilities);
   await recordRunReplies(us, [replyTo(there!.run_id)]);
-  t.match(await other, { region: "us" }, "another region can");
+  matchObject(t, await other, { region: "us" }, "another region can");
   await awake();
 });
 
@@ -297,14 +306,15 @@ t.test("a check that names a command goes to an agent that has it, and its test 
   await waits();
   t.strictSame(await claimRuns(eu, 10, without), []);
   const [taken] = await claimRuns(twin, 10, with_);
-  t.match(taken?.check, { type: "exec", command: "disk" });
+  matchObject(t, taken?.check, { type: "exec", command: "disk" });
   await recordRunReplies(twin, [replyTo(taken!.run_id)]);
   t.equal((await asked).status, 200);
-  t.match(
+  matchObject(
+    t,
     await sql`select action, after, ip from audit_log where action like '%targets/test' and org_id = ${ctx.orgId}`,
     [{ action: "POST /api/v1/targets/test", after: { check: { type: "exec", command: "disk" } }, ip: String }],
   );
-  t.match(await test("nope"), {
+  matchObject(t, await test("nope"), {
     status: 503,
     body: {
       error: {
@@ -324,10 +334,10 @@ t.test("a held pull claims a run of its region at once", async (t) => {
   await hub.ready();
   const asked = run(["eu"]);
   const { runs, checks } = await held;
-  t.match(runs, [{ check: { bearer_token: "SECRET" } }]);
+  matchObject(t, runs, [{ check: { bearer_token: "SECRET" } }]);
   t.strictSame(checks, []);
   await recordRunReplies(eu, [replyTo(runs[0]!.run_id)]);
-  t.match(await asked, { status: "up" });
+  matchObject(t, await asked, { status: "up" });
   t.strictSame(await waiting(), [], "nothing is left in the table");
 });
 
@@ -361,11 +371,14 @@ t.test("over HTTP: a test stores nothing, check-now runs the stored check, and b
       results: [],
       runs: [replyTo(taken!.run_id)],
     });
-    t.match(stored, { status: 200, body: { stored: 0, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 } });
+    matchObject(t, stored, {
+      status: 200,
+      body: { stored: 0, duplicates: 0, dropped_future: 0, dropped_unassigned: 0 },
+    });
     return taken!;
   };
   const [tested, probe] = await Promise.all([request("POST", "/api/v1/targets/test", spec), answer()]);
-  t.match(tested, {
+  matchObject(t, tested, {
     status: 200,
     body: {
       result: { target_id: null, region: "eu", status: "up", total_ms: 10 },
@@ -373,36 +386,39 @@ t.test("over HTTP: a test stores nothing, check-now runs the stored check, and b
       warnings: ["the certificate ends in 9 days"],
     },
   });
-  t.match(probe, { target_id: null, check: spec });
+  matchObject(t, probe, { target_id: null, check: spec });
   const [checked, again] = await Promise.all([request("POST", `/api/v1/targets/${id}/check-now`), answer()]);
-  t.match(checked, {
+  matchObject(t, checked, {
     status: 200,
     body: { target_id: id, region: "eu", status: "up", timestamp: new Date(clock.now()).toISOString() },
   });
-  t.match(again, { target_id: id, check: spec });
+  matchObject(t, again, { target_id: id, check: spec });
 
   const refused = (status: number, code: string, field: string | null = null) => ({
     status,
     body: { error: { code, field } },
   });
-  t.match(
+  matchObject(
+    t,
     await request("POST", "/api/v1/targets/test", { ...spec, bearer_token: "***" }),
     refused(400, "REDACTION_SENTINEL", "/bearer_token"),
   );
-  t.match(
+  matchObject(
+    t,
     await request("POST", "/api/v1/targets/test", { ...spec, url: "http://127.0.0.1/" }),
     refused(400, "SSRF_BLOCKED", "/url"),
   );
-  t.match(
+  matchObject(
+    t,
     await request("POST", "/api/v1/targets/test", { ...spec, timeout: 1 }),
     refused(400, "INVALID_TIMEOUT", "/timeout"),
   );
-  t.match(await request("POST", `/api/v1/targets/${newId()}/check-now`), refused(404, "TARGET_NOT_FOUND"));
+  matchObject(t, await request("POST", `/api/v1/targets/${newId()}/check-now`), refused(404, "TARGET_NOT_FOUND"));
   caller = await newOrg(system);
-  t.match(await request("POST", `/api/v1/targets/${id}/check-now`), refused(404, "TARGET_NOT_FOUND"));
+  matchObject(t, await request("POST", `/api/v1/targets/${id}/check-now`), refused(404, "TARGET_NOT_FOUND"));
   caller = { ...ctx, scopes: new Set(["targets:read", "targets:write"]) };
-  t.match(await request("POST", `/api/v1/targets/${id}/check-now`), refused(403, "INSUFFICIENT_SCOPE"));
-  t.match(await request("POST", "/api/v1/targets/test", spec), refused(403, "INSUFFICIENT_SCOPE"));
+  matchObject(t, await request("POST", `/api/v1/targets/${id}/check-now`), refused(403, "INSUFFICIENT_SCOPE"));
+  matchObject(t, await request("POST", "/api/v1/targets/test", spec), refused(403, "INSUFFICIENT_SCOPE"));
   t.strictSame(await waiting(), []);
 });
 
@@ -413,9 +429,9 @@ t.test("a run that this replica cannot open fails with the reason, and those cla
   ];
   await waits(2);
   const taken = await claimRuns(eu, 10, allAbilities);
-  t.match(taken.map(({ check }) => check.type).sort(), ["http", "withheld"]);
+  matchObject(t, taken.map(({ check }) => check.type).sort(), ["http", "withheld"]);
   const lost = taken.find(({ check }) => check.type === "withheld")!;
-  t.match(lost.check, { reason: /^this replica cannot open the secrets/ });
+  matchObject(t, lost.check, { reason: /^this replica cannot open the secrets/ });
   t.notMatch(JSON.stringify(lost), /SECRET|sealed:/);
   await recordRunReplies(
     eu,

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { heartbeat } from "@statusmesh/shared/checks/heartbeat";
 import { validate } from "@statusmesh/shared/validate";
 import { explainIncident, listEvents } from "../../alerting/incidents/service.ts";
@@ -37,12 +38,12 @@ t.test("imported days count in uptime, strips, lists, metrics and on pages, and 
     { date: dateOf(2), up: 100 },
     { date: dateOf(1), up: 60, degraded: 20, down: 10, error: 10 },
   ];
-  t.match(await bring([{ target_id: target, days }]), { targets: 1, days: 3, incidents: 0 });
+  matchObject(t, await bring([{ target_id: target, days }]), { targets: 1, days: 3, incidents: 0 });
   clock.advance(minute);
   await report(target, "PPPP");
   clock.at = noon + 2 * minute;
 
-  t.match(await uptime(owner, target, { from: last(10).from, to: iso(clock.at) }), {
+  matchObject(t, await uptime(owner, target, { from: last(10).from, to: iso(clock.at) }), {
     total: 304,
     down: 20,
     error: 10,
@@ -64,13 +65,13 @@ t.test("imported days count in uptime, strips, lists, metrics and on pages, and 
     ],
   );
   const span = { from: new Date(clock.at - day), to: new Date(clock.at), slices: 4 };
-  t.match((await monitorHistory(owner, [target], span)).get(target), { uptime30d: (100 * 274) / 304 });
-  t.match((await uptimesOf(owner)).get(target), { "30d": 270 / 300, "24h": null });
+  matchObject(t, (await monitorHistory(owner, [target], span)).get(target), { uptime30d: (100 * 274) / 304 });
+  matchObject(t, (await uptimesOf(owner)).get(target), { "30d": 270 / 300, "24h": null });
 
   const page = await createPage(owner, { slug: "shop", name: "Shop" });
   await addComponent(owner, page.id, { target_id: target });
   const [component] = componentsOf((await computeStatus(system, await pageToPreview(owner, page.id))).status);
-  t.match(component!.history.slice(-5), [
+  matchObject(t, component!.history.slice(-5), [
     { state: "no_data" },
     { state: "partial_outage", downtime_secs: 8640, imported: true },
     { state: "operational", downtime_secs: 0, imported: true },
@@ -85,8 +86,8 @@ t.test("a heartbeat, whose uptime is by time, counts the failing share of an imp
   const check = validate(heartbeat.schema, { type: "heartbeat", period: 60_000 });
   const { id } = await createTarget(owner, { name: "Backup", check });
   await bring([{ target_id: id, days: [{ date: dateOf(1), up: 3, down: 1 }, { date: dateOf(2) }] }]);
-  t.match(await uptime(owner, id, last(3)), { total: 4, uptime_pct: 75, imported: 4 });
-  t.match((await readBeats(owner, id, "days", 60)).slice(-3), [
+  matchObject(t, await uptime(owner, id, last(3)), { total: 4, uptime_pct: 75, imported: 4 });
+  matchObject(t, (await readBeats(owner, id, "days", 60)).slice(-3), [
     { state: "none" },
     { state: "partial", imported: true },
     { state: "none" },
@@ -98,13 +99,13 @@ t.test("imported incidents are closed and marked, decide nothing and notify nobo
   const one = { started_at: iso(noon - 90 * minute), ended_at: iso(noon - 30 * minute), title: "Disk full" };
   const old = { started_at: iso(noon - 50 * day), ended_at: iso(noon - 49 * day) };
   await bring([{ target_id: target, incidents: [one, old] }]);
-  t.match(await incidents(target), [
+  matchObject(t, await incidents(target), [
     { state: "closed", imported: true, public_title: "Disk full", error_sample: "Disk full", duration_secs: 3600 },
     { state: "closed", imported: true, public_title: null, duration_secs: 86_400 },
   ]);
   const { id } = (await incidents(target))[0]!;
   t.strictSame((await listEvents(owner, id, { limit: 10, offset: 0 })).items, []);
-  t.match((await explainIncident(owner, id)).in_words, [/^Imported: /]);
+  matchObject(t, (await explainIncident(owner, id)).in_words, [/^Imported: /]);
   t.strictSame(await notices(target), []);
 
   const page = await createPage(owner, { slug: "disks", name: "Disks" });
@@ -115,11 +116,15 @@ t.test("imported incidents are closed and marked, decide nothing and notify nobo
       ${new Date(noon - day)})`;
   t.equal(await announce(system), 0);
   const { status } = await computeStatus(system, await pageToPreview(owner, page.id));
-  t.match(status.recent_incidents, [{ title: "Disk full", imported: true, state: "closed" }]);
+  matchObject(t, status.recent_incidents, [{ title: "Disk full", imported: true, state: "closed" }]);
   t.equal(componentsOf(status)[0]!.uptime_pct, null, "an incident alone is no measured time");
 
   await report(target, "FF");
-  t.match(await incidents(target), [{ state: "open", opened_by: "engine" }, { imported: true }, { imported: true }]);
+  matchObject(t, await incidents(target), [
+    { state: "open", opened_by: "engine" },
+    { imported: true },
+    { imported: true },
+  ]);
   t.notOk("imported" in (await incidents(target))[0]!);
 });
 
@@ -132,8 +137,8 @@ t.test("the same day and the same incident again replace; deleting the target de
   });
   await bring([item(1, 5)]);
   await bring([item(3, 10)]);
-  t.match(await uptime(owner, target, last(3)), { total: 4, uptime_pct: 75 });
-  t.match(await incidents(target), [{ duration_secs: 600 }]);
+  matchObject(t, await uptime(owner, target, last(3)), { total: 4, uptime_pct: 75 });
+  matchObject(t, await incidents(target), [{ duration_secs: 600 }]);
   const [outage] = await sql`
     select o.ended_at from incident_outages o join incidents i on i.id = o.incident_id where i.target_id = ${target}`;
   t.equal(outage!["ended_at"].getTime(), noon - 5 * hour + 10 * minute);
@@ -149,7 +154,7 @@ t.test(
     await report(target, "P");
     const first = clock.at;
     const past = { target_id: target, days: [{ date: dateOf(1), up: 1 }] };
-    t.match(await refused(t, { ...past, days: [...past.days, { date: dateOf(0), up: 1 }] }), {
+    matchObject(t, await refused(t, { ...past, days: [...past.days, { date: dateOf(0), up: 1 }] }), {
       code: "HISTORY_OVERLAP",
       field: "/items/0/days/1/date",
       message: /since 2026-11-20T13:00:01/,
@@ -157,7 +162,7 @@ t.test(
     const until = (ended: number) => ({ started_at: iso(first - hour), ended_at: iso(ended) });
     const late = { ...past, incidents: [until(first), { ...until(first + 1), started_at: iso(first - 1) }] };
     clock.advance(minute);
-    t.match(await refusal(t, () => bring([{ target_id: fresh, days: past.days }, late])), {
+    matchObject(t, await refusal(t, () => bring([{ target_id: fresh, days: past.days }, late])), {
       code: "HISTORY_OVERLAP",
       field: "/items/1/incidents/1/ended_at",
     });
@@ -168,7 +173,7 @@ t.test(
     // Rolled up, and the results are gone.
     await sql`delete from results where target_id = ${target}`;
     await sql`insert into results_daily values (${target}, ${dateOf(5)}, 1440, 0, 0, 0)`;
-    t.match(await refused(t, past), { code: "HISTORY_OVERLAP" });
+    matchObject(t, await refused(t, past), { code: "HISTORY_OVERLAP" });
     await bring([{ ...past, days: [{ date: dateOf(6), up: 5 }] }]);
   },
 );
@@ -195,9 +200,12 @@ t.test("wrong input is refused with its place", async (t) => {
     [of({ incidents: [{ ...hourAgo, title: " " }] }), "EMPTY_TITLE", "/items/0/incidents/0/title"],
     [{ target_id: "shop" }, "INVALID_ID", "/items/0/target_id"],
   ] as const)
-    t.match(await refused(t, item), { code, field }, `${code} ${field}`);
-  t.match(await refusal(t, () => bring([of({}), of({})])), { code: "INVALID_BODY", field: "/items/1/target_id" });
-  t.match(await refusal(t, () => bring([])), { code: "BULK_EMPTY" });
+    matchObject(t, await refused(t, item), { code, field }, `${code} ${field}`);
+  matchObject(t, await refusal(t, () => bring([of({}), of({})])), {
+    code: "INVALID_BODY",
+    field: "/items/1/target_id",
+  });
+  matchObject(t, await refusal(t, () => bring([])), { code: "BULK_EMPTY" });
   await bring([of({ days: [{ date: dateOf(400), up: 1 }] })]);
 });
 
@@ -212,16 +220,18 @@ t.test("a target keeps at most 1,000 imported incidents, over all requests", asy
   });
   await bring([some(1000, noon - 30 * day)]);
   await bring([some(1000, noon - 30 * day)]);
-  t.match(await refused(t, some(1, noon - day)), { code: "INVALID_BODY", field: "/items/0/incidents" });
+  matchObject(t, await refused(t, some(1, noon - day)), { code: "INVALID_BODY", field: "/items/0/incidents" });
   t.equal((await sql`select from incidents where target_id = ${target}`).length, 1000);
 });
 
 t.test("owners with the scope import, into their organisation only", async (t) => {
   const target = await monitor();
   const item = { target_id: target, days: [{ date: dateOf(1), up: 1 }] };
-  t.match(await refused(t, item, await newOrg(system)), { code: "TARGET_NOT_FOUND" });
-  t.match(await refused(t, item, { ...owner, role: "member" }), { code: "OWNER_REQUIRED" });
-  t.match(await refused(t, item, { ...owner, scopes: new Set(["targets:read"]) }), { code: "INSUFFICIENT_SCOPE" });
+  matchObject(t, await refused(t, item, await newOrg(system)), { code: "TARGET_NOT_FOUND" });
+  matchObject(t, await refused(t, item, { ...owner, role: "member" }), { code: "OWNER_REQUIRED" });
+  matchObject(t, await refused(t, item, { ...owner, scopes: new Set(["targets:read"]) }), {
+    code: "INSUFFICIENT_SCOPE",
+  });
 });
 
 t.test("the days and incidents of many targets take four statements", async (t) => {

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { jitterMs } from "@statusmesh/shared/schedule";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
 import { day, hour, minute, noon } from "../../testing/clock.ts";
 import { openIngest } from "../pipeline/ingest.ts";
@@ -191,7 +192,7 @@ t.test("days with many more runs than the interval says, and intervals of months
   const late = await Promise.all(ids.map(all));
   await pack(system);
   same(t, await Promise.all(ids.map(all)), late);
-  t.match(await sql`select from results_late`, { length: 0 });
+  matchObject(t, await sql`select from results_late`, { length: 0 });
 });
 
 t.test(
@@ -339,9 +340,11 @@ t.test("a day whose results do not match is reported, packed again ever later, a
   for (const [times, pause] of [10, 20, 40].entries()) {
     await tamper();
     await pack(system);
-    t.match(log.lines.at(-1), { fields: { day: "2026-11-17", times: times + 1, targets: 1, id, rows: 2, packed: 1 } });
+    matchObject(t, log.lines.at(-1), {
+      fields: { day: "2026-11-17", times: times + 1, targets: 1, id, rows: 2, packed: 1 },
+    });
     t.strictSame(await runs(), [], "what was packed of it is gone");
-    t.match(await packState(system), { mismatches: times + 1, waiting: 1, oldest: "2026-11-17" });
+    matchObject(t, await packState(system), { mismatches: times + 1, waiting: 1, oldest: "2026-11-17" });
     clock.at += pause * minute - 1;
     await pack(system);
     t.equal(errors(), before + times + 1, "not before");
@@ -349,7 +352,7 @@ t.test("a day whose results do not match is reported, packed again ever later, a
   }
   await pack(system);
   t.strictSame(await runs(), [2]);
-  t.match(await packState(system), { mismatches: 0, waiting: 0, oldest: null, late: 0 });
+  matchObject(t, await packState(system), { mismatches: 0, waiting: 0, oldest: null, late: 0 });
 });
 
 t.test("a sort without room for its files loses nothing, is said, and is done again", async (t) => {
@@ -369,11 +372,11 @@ t.test("a sort without room for its files loses nothing, is said, and is done ag
   await little`set temp_file_limit = '64kB'`;
   const sizes = { ...packSizes, workMem: "64kB" };
   await t.rejects(pack({ ...system, sql: little }, undefined, sizes), { code: "53400" });
-  t.match(log.lines.at(-1), { level: "error", message: "results were not packed; the next run continues" });
-  t.match(await packState(system), { waiting: 1, oldest: "2026-11-17", failure: /temporary file size exceeds/ });
+  matchObject(t, log.lines.at(-1), { level: "error", message: "results were not packed; the next run continues" });
+  matchObject(t, await packState(system), { waiting: 1, oldest: "2026-11-17", failure: /temporary file size exceeds/ });
   same(t, await all(id), before);
   await pack(system);
-  t.match(await packState(system), { waiting: 0, failure: null });
+  matchObject(t, await packState(system), { waiting: 0, failure: null });
   same(t, await all(id), before);
   t.strictSame([...(await sql`select runs from results_packed`)], [{ runs: 1440 }]);
 });

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
 import { updateRegion } from "../regions/service.ts";
@@ -34,19 +35,19 @@ t.test("channels are added after the bound ones and removed, as often as is aske
   const [one, two] = await create(tcp("one", { alerts: [{ channel_id: first }] }), tcp("two"));
   const ids = [one!, two!];
   for (let times = 0; times < 2; times++)
-    t.match((await act(ids, { type: "channel_add", channel_ids: [second, first] })).body, {
+    matchObject(t, (await act(ids, { type: "channel_add", channel_ids: [second, first] })).body, {
       succeeded: ids,
       failed: [],
     });
   t.strictSame((await read(one!)).alerts, [{ channel_id: first }, { channel_id: second }], "the bound one stays first");
   t.strictSame((await read(two!)).alerts, [{ channel_id: second }, { channel_id: first }]);
-  t.match((await act(ids, { type: "channel_remove", channel_ids: [first] })).body, { succeeded: ids });
+  matchObject(t, (await act(ids, { type: "channel_remove", channel_ids: [first] })).body, { succeeded: ids });
   t.strictSame((await read(one!)).alerts, [{ channel_id: second }]);
 
   const stranger = await newOrg(system);
   const foreign = await webhookTo(stranger, "https://c.test/");
   for (const channel_ids of [[newId()], [second, foreign]])
-    t.match(await act(ids, { type: "channel_add", channel_ids }), {
+    matchObject(t, await act(ids, { type: "channel_add", channel_ids }), {
       status: 400,
       body: { error: { code: "INVALID_ALERT_CONFIG", field: `/action/channel_ids/${channel_ids.length - 1}` } },
     });
@@ -55,8 +56,8 @@ t.test("channels are added after the bound ones and removed, as often as is aske
   await sql`
     insert into channels select (jsonb_populate_record(c, jsonb_build_object('id', m.id, 'name', m.id::text))).*
     from channels c cross join unnest(${many}::uuid[]) as m (id) where c.id = ${first}`;
-  t.match((await act([one!], { type: "channel_add", channel_ids: many })).body, { failed: [] });
-  t.match((await act(ids, { type: "channel_add", channel_ids: [first] })).body, {
+  matchObject(t, (await act([one!], { type: "channel_add", channel_ids: many })).body, { failed: [] });
+  matchObject(t, (await act(ids, { type: "channel_add", channel_ids: [first] })).body, {
     succeeded: [two],
     failed: [{ id: one, code: "INVALID_ALERT_CONFIG", message: /at most 100 channels/ }],
   });
@@ -64,16 +65,16 @@ t.test("channels are added after the bound ones and removed, as often as is aske
 
 t.test("an interval is refused where the kind asks for a longer one, and replaced ones are kept", async (t) => {
   const [web, name] = await create(tcp("web"), domain("name"));
-  t.match((await act([web!, name!], { type: "interval_set", interval: 30 })).body, {
+  matchObject(t, (await act([web!, name!], { type: "interval_set", interval: 30 })).body, {
     succeeded: [web],
     failed: [{ id: name, code: "MIN_CHECK_INTERVAL" }],
   });
   t.equal((await read(web!)).interval, 30);
   t.equal((await read(name!)).interval, 86_400);
-  t.match(await sql`select past_intervals from targets where id = ${web!}`, [
+  matchObject(t, await sql`select past_intervals from targets where id = ${web!}`, [
     { past_intervals: { 60: new Date(noon).toISOString() } },
   ]);
-  t.match(await act([web!], { type: "interval_set", interval: 0 }), {
+  matchObject(t, await act([web!], { type: "interval_set", interval: 0 }), {
     status: 400,
     body: { error: { code: "INVALID_INTERVAL", field: "/action/interval" } },
   });
@@ -94,7 +95,7 @@ t.test("regions are replaced; a policy that counts more of them keeps its own", 
     (await versions()).map(({ version }) => version),
     [1, 1, 1],
   );
-  t.match((await act(ids, { type: "regions_set", regions: ["us"] })).body, {
+  matchObject(t, (await act(ids, { type: "regions_set", regions: ["us"] })).body, {
     succeeded: [plain, paused],
     failed: [{ id: counting, code: "INVALID_REGION_POLICY" }],
   });
@@ -103,7 +104,7 @@ t.test("regions are replaced; a policy that counts more of them keeps its own", 
   t.strictSame(await versions(), [moved, { former_regions: [], version: 1 }, moved], "agents are sent changed rows");
   await updateRegion(system, "us", { enabled: false });
   for (const region of ["us", "nowhere"])
-    t.match(await act(ids, { type: "regions_set", regions: ["eu", region] }), {
+    matchObject(t, await act(ids, { type: "regions_set", regions: ["eu", region] }), {
       status: 422,
       body: { error: { code: "REGION_INVALID", details: { pointer: "/action/regions/1" } } },
     });
@@ -123,8 +124,11 @@ t.test("targets of another organisation are listed as absent and stay unchanged"
     { type: "interval_set", interval: 300 },
     { type: "regions_set", regions: ["eu"] },
   ])
-    t.match((await act([theirs!], action)).body, { succeeded: [], failed: [{ id: theirs, code: "TARGET_NOT_FOUND" }] });
+    matchObject(t, (await act([theirs!], action)).body, {
+      succeeded: [],
+      failed: [{ id: theirs, code: "TARGET_NOT_FOUND" }],
+    });
   caller = stranger;
-  t.match(await read(theirs!), { interval: 60, alerts: [] });
+  matchObject(t, await read(theirs!), { interval: 60, alerts: [] });
   t.strictSame(await regionsOf(theirs!), ["eu", "us"]);
 });

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
@@ -87,7 +88,7 @@ t.test("many targets are made in the order sent, each with evidence, regions and
   ]);
   t.equal(made.status, 201);
   t.equal(made.headers.get("cache-control"), "no-store");
-  t.match(made.body, [
+  matchObject(t, made.body, [
     { name: "one", interval: 60, tags: [], alerts: [], check: { port: 5432, timeout: 10_000 } },
     {
       name: "secret",
@@ -101,7 +102,7 @@ t.test("many targets are made in the order sent, each with evidence, regions and
   for (const target of made.body) {
     t.strictSame(await read(target.id), target, "it reads as it was answered");
     t.strictSame((await ask("GET", `/api/v1/targets/${target.id}/regions`)).body, { regions: ["eu", "us"] });
-    t.match(await getMonitor(caller, target.id), { status: "unknown", last_result_at: null });
+    matchObject(t, await getMonitor(caller, target.id), { status: "unknown", last_result_at: null });
   }
   const [stored] = await sql<{ spec: string }[]>`select spec::text as spec from targets where id = ${made.body[1].id}`;
   t.notMatch(stored!.spec, /SECRET/, "sealed at rest");
@@ -136,17 +137,18 @@ t.test("all or none: the error says which target and which field", async (t) => 
     ],
   ];
   for (const [body, status, code, field] of cases)
-    t.match(await ask("POST", bulk, body), error(status, code, field), code);
-  t.match(await ask("POST", bulk, tcp("no list")), error(400, "INVALID_BODY", ""));
+    matchObject(t, await ask("POST", bulk, body), error(status, code, field), code);
+  matchObject(t, await ask("POST", bulk, tcp("no list")), error(400, "INVALID_BODY", ""));
   t.equal(await total(), 0, "nothing was made");
   caller = { ...caller, scopes: new Set(["targets:read"]) };
-  t.match(await ask("POST", bulk, good), error(403, "INSUFFICIENT_SCOPE"));
-  t.match(await act([newId()], { type: "enable" }), error(403, "INSUFFICIENT_SCOPE"));
+  matchObject(t, await ask("POST", bulk, good), error(403, "INSUFFICIENT_SCOPE"));
+  matchObject(t, await act([newId()], { type: "enable" }), error(403, "INSUFFICIENT_SCOPE"));
 });
 
 t.test("the plan's number of targets holds, also when many come at once", async (t) => {
   caller = await newOrg(system, "free");
-  t.match(
+  matchObject(
+    t,
     await ask(
       "POST",
       bulk,
@@ -210,7 +212,8 @@ t.test("10,000 targets in one transaction, changed and deleted by one action eac
   );
   t.equal(await total(), 10_000);
   const ids: string[] = made.body.map((target: { id: string }) => target.id);
-  t.match(
+  matchObject(
+    t,
     await sql`
       select count(*)::int as count, count(distinct xmin::text)::int as transactions from targets
       where org_id = ${caller.orgId}`,
@@ -249,7 +252,8 @@ t.test("an action changes what it can; refused targets are listed with the reaso
   t.equal(added.status, 200);
   t.strictSame(added.body.succeeded, [two, one], "in the order sent, each once, in whichever case");
   const [theirs, malformed, none, tooMany] = added.body.failed;
-  t.match(
+  matchObject(
+    t,
     [theirs, malformed, none, tooMany],
     [
       { id: foreign, code: "TARGET_NOT_FOUND" },
@@ -259,29 +263,29 @@ t.test("an action changes what it can; refused targets are listed with the reaso
     ],
   );
   t.equal(theirs.message, none.message, "a foreign target is an absent one");
-  t.match(await read(two), {
+  matchObject(t, await read(two), {
     tags: ["a", "b"],
     write_source: "terraform",
     updated_at: new Date(clock.now()).toISOString(),
   });
-  t.match(await read(one), { tags: ["b", "a"] });
+  matchObject(t, await read(one), { tags: ["b", "a"] });
   t.equal((await read(full)).tags.length, 50);
 
-  t.match((await act([one, two], { type: "tag_remove", tags: ["a", "never"] })).body, {
+  matchObject(t, (await act([one, two], { type: "tag_remove", tags: ["a", "never"] })).body, {
     succeeded: [one, two],
     failed: [],
   });
   t.strictSame([(await read(one)).tags, (await read(two)).tags], [["b"], ["b"]]);
-  t.match((await act([one, foreign], { type: "delete" })).body, {
+  matchObject(t, (await act([one, foreign], { type: "delete" })).body, {
     succeeded: [one],
     failed: [{ id: foreign, code: "TARGET_NOT_FOUND" }],
   });
-  t.match((await act([one], { type: "enable" })).body, {
+  matchObject(t, (await act([one], { type: "enable" })).body, {
     succeeded: [],
     failed: [{ id: one, code: "TARGET_NOT_FOUND" }],
   });
   caller = stranger;
-  t.match(await read(foreign), { name: "foreign", write_source: "api" });
+  matchObject(t, await read(foreign), { name: "foreign", write_source: "api" });
 
   for (const [body, status, code, field] of [
     [{ ids: [], action: { type: "enable" } }, 400, "BULK_EMPTY", "/ids"],
@@ -293,7 +297,7 @@ t.test("an action changes what it can; refused targets are listed with the reaso
     [{ ids: [one], action: { type: "enable", tags: ["x"] } }, 400, "UNKNOWN_FIELD", "/action/tags"],
     [{ ids: [7], action: { type: "enable" } }, 400, "INVALID_BODY", "/ids/0"],
   ] as const)
-    t.match(await ask("POST", bulkAction, body), error(status, code, field), code);
+    matchObject(t, await ask("POST", bulkAction, body), error(status, code, field), code);
 });
 
 t.test("disabling closes incidents and sends no notification, as a PATCH does", async (t) => {
@@ -304,9 +308,9 @@ t.test("disabling closes incidents and sends no notification, as a PATCH does", 
   await takeDown(broken, also);
   t.strictSame([await openIncidents(broken), await openIncidents(also), await openIncidents(fine)], [1, 1, 0]);
   clock.advance(second);
-  t.match((await act([broken, fine], { type: "disable" })).body, { succeeded: [broken, fine], failed: [] });
+  matchObject(t, (await act([broken, fine], { type: "disable" })).body, { succeeded: [broken, fine], failed: [] });
   t.strictSame([await openIncidents(broken), await openIncidents(also)], [0, 1]);
-  t.match((await listIncidents(caller, { state: "closed", target_id: broken, limit: 1, offset: 0 })).items, [
+  matchObject(t, (await listIncidents(caller, { state: "closed", target_id: broken, limit: 1, offset: 0 })).items, [
     { closed_by: "pause" },
   ]);
   t.strictSame(
@@ -316,7 +320,7 @@ t.test("disabling closes incidents and sends no notification, as a PATCH does", 
     ],
     [{ reason: "opened" }],
   );
-  t.match(await read(fine), { enabled: false });
+  matchObject(t, await read(fine), { enabled: false });
   await act([broken], { type: "enable" });
   t.equal(await openIncidents(broken), 0, "a pause ends the evidence");
   clock.advance(minute);
@@ -396,7 +400,7 @@ t.test("the same request sent again under its key is answered, not done again", 
   const deletion = { ids, action: { type: "delete" } };
   for (let times = 0; times < 2; times++)
     t.strictSame((await ask("POST", bulkAction, deletion, key)).body, { succeeded: ids, failed: [] });
-  t.match((await ask("POST", bulkAction, deletion)).body, { succeeded: [] }, "without the key it is done again");
+  matchObject(t, (await ask("POST", bulkAction, deletion)).body, { succeeded: [] }, "without the key it is done again");
   caller = await newOrg(system);
   t.equal(
     (await ask("POST", bulk, body, key)).headers.get("idempotent-replayed"),
@@ -423,17 +427,17 @@ t.test(
       (await read(id!)).alerts.map((alert: { channel_id: string }) => alert.channel_id);
     t.strictSame([await channelsOf(early), await channelsOf(late)], [[], [ops]]);
     t.strictSame([await channelsOf(silent), await channelsOf(own)], [[], [other]]);
-    t.match(await ask("POST", "/api/v1/targets", tcp("single")), {
+    matchObject(t, await ask("POST", "/api/v1/targets", tcp("single")), {
       status: 201,
       body: { alerts: [{ channel_id: ops }] },
     });
-    t.match(await getChannel(caller, ops), { is_default: true, targets_count: 2, tested_at: null });
+    matchObject(t, await getChannel(caller, ops), { is_default: true, targets_count: 2, tested_at: null });
     const apply = (id: string) => ask("POST", `/api/v1/notification-channels/${id}/apply`);
-    t.match(await apply(ops), { status: 200, body: { added: 3 } });
-    t.match(await apply(ops), { status: 200, body: { added: 0 } }, "twice is once");
+    matchObject(t, await apply(ops), { status: 200, body: { added: 3 } });
+    matchObject(t, await apply(ops), { status: 200, body: { added: 0 } }, "twice is once");
     t.strictSame(await channelsOf(own), [other, ops], "after those that it has");
-    t.match(await apply(newId()), error(404, "CHANNEL_NOT_FOUND"));
+    matchObject(t, await apply(newId()), error(404, "CHANNEL_NOT_FOUND"));
     caller = await newOrg(system);
-    t.match(await apply(ops), error(404, "CHANNEL_NOT_FOUND"), "a foreign one");
+    matchObject(t, await apply(ops), error(404, "CHANNEL_NOT_FOUND"), "a foreign one");
   },
 );

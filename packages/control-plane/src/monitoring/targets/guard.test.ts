@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { checkKinds, checkTypes, type CheckType } from "@statusmesh/shared/checks";
 import { openHub } from "../../platform/db/notify.ts";
 import { pipelineRoutes } from "../pipeline/api.ts";
@@ -114,14 +115,20 @@ for (const type of checkTypes) {
         ...written.filter(([, range]) => kind.names === true || (kind.names && range === "localhost")),
       ]) {
         const check = { ...target.check, ...kind.to(host) };
-        t.match(await ask("POST", "/api/v1/targets", { ...target, check }), refused(range, "/check"), `create ${host}`);
-        t.match(await ask("PATCH", one, { check: kind.to(host) }), refused(range, "/check"), `edit ${host}`);
-        t.match(
+        matchObject(
+          t,
+          await ask("POST", "/api/v1/targets", { ...target, check }),
+          refused(range, "/check"),
+          `create ${host}`,
+        );
+        matchObject(t, await ask("PATCH", one, { check: kind.to(host) }), refused(range, "/check"), `edit ${host}`);
+        matchObject(
+          t,
           await ask("POST", "/api/v1/targets/bulk", [target, { ...target, check }]),
           refused(range, "/1/check"),
           `bulk ${host}`,
         );
-        t.match(await ask("POST", "/api/v1/targets/test", check), refused(range, ""), `test ${host}`);
+        matchObject(t, await ask("POST", "/api/v1/targets/test", check), refused(range, ""), `test ${host}`);
       }
       t.strictSame((await ask("GET", one)).body, made.body, "the target is as it was");
       t.equal(

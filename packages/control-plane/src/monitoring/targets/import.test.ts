@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 
 /*
  * The list that the import page of the console reads, in the module that the browser runs.
@@ -20,7 +21,7 @@ const monitors = (text: string) => read(text).items.map(({ monitor }) => monitor
 const faults = (text: string) => read(text).items.map(({ line, faults: found }) => `${line}: ${found.join(" ")}`);
 
 t.test("a list of URLs as pasted from a clipboard", async (t) => {
-  t.match(monitors("\ufeffhttps://a.example.org/\r\n\r\n  https://b.example.org/status?x=1 \r\n"), [
+  matchObject(t, monitors("\ufeffhttps://a.example.org/\r\n\r\n  https://b.example.org/status?x=1 \r\n"), [
     { name: "a.example.org", check: { type: "http", url: "https://a.example.org/" }, tags: [] },
     { name: "b.example.org/status", check: { url: "https://b.example.org/status?x=1" } },
   ]);
@@ -36,7 +37,8 @@ t.test("CSV: header in any order, quotes, delimiters, line breaks in a cell", as
       ["", "https://docs.example.org/", "", "", ""],
     ];
     const { items, ignored } = read(text.map((cells) => cells.join(delimiter)).join("\r\n"));
-    t.match(
+    matchObject(
+      t,
       items,
       [
         { line: 2, monitor: { name: 'Shop "EU"', interval: 120, tags: ["prod", "shop"] } },
@@ -46,8 +48,10 @@ t.test("CSV: header in any order, quotes, delimiters, line breaks in a cell", as
     );
     t.strictSame(ignored, ["owner"]);
   }
-  t.match(monitors('Shop,https://a.example.org/,60,"a;b|c"'), [{ name: "Shop", interval: 60, tags: ["a", "b", "c"] }]);
-  t.match(read('name,url\n"two\nlines",https://a.example.org/\nx,https://b.example.org/').items, [
+  matchObject(t, monitors('Shop,https://a.example.org/,60,"a;b|c"'), [
+    { name: "Shop", interval: 60, tags: ["a", "b", "c"] },
+  ]);
+  matchObject(t, read('name,url\n"two\nlines",https://a.example.org/\nx,https://b.example.org/').items, [
     { line: 2 },
     { line: 4, monitor: { name: "x" } },
   ]);
@@ -64,7 +68,7 @@ t.test("every fault of a line is reported", async (t) => {
     "f,https://f.example.org/,60,x,more",
     'g,"https://g.example.org/,60,',
   ];
-  t.match(faults(text.join("\n")), [
+  matchObject(t, faults(text.join("\n")), [
     /^2: "ftp:\/\/a.example.org\/" is not a URL that begins with http/,
     /^3: The interval "ten" is not a whole number of seconds\. The tag "x{20}…" is longer than 50 characters\.$/,
     /^4: The interval 5 is below the shortest one of 60 seconds\.$/,
@@ -79,5 +83,5 @@ t.test("50,000 lines are read", async (t) => {
   const lines = Array.from({ length: 50_000 }, (_, n) => `Name ${n},https://host-${n}.example.org/,60,"a;b"`);
   const { items } = read(lines.join("\r\n"));
   t.equal(items.length, 50_000);
-  t.match(items.at(-1), { line: 50_000, faults: [] });
+  matchObject(t, items.at(-1), { line: 50_000, faults: [] });
 });

@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { Ctx } from "../../platform/context.ts";
 import { validate } from "@statusmesh/shared/validate";
 import { allowPrivate, newOrg, openWorld, refusal } from "../../testing/world.ts";
@@ -137,12 +138,14 @@ t.test("invalid values are refused at create and at edit, with code and pointer"
   const [cert, name, calls] = [await create(ctx, tls()), await create(ctx, dns()), await create(ctx, grpc())];
   const both = async (id: string, check: object, [fields, code, field]: Case) => {
     const expected = { code, field: `/check${field}` };
-    t.match(
+    matchObject(
+      t,
       await refusal(t, () => create(ctx, { ...check, ...fields })),
       expected,
       `create ${JSON.stringify(fields).slice(0, 80)}`,
     );
-    t.match(
+    matchObject(
+      t,
       await refusal(t, () => patch(ctx, id, { check: fields })),
       expected,
       `edit ${JSON.stringify(fields).slice(0, 80)}`,
@@ -151,16 +154,21 @@ t.test("invalid values are refused at create and at edit, with code and pointer"
   for (const one of wrongTls) await both(cert.id, tls(), one);
   for (const one of wrongDns) await both(name.id, dns(), one);
   for (const one of wrongGrpc) await both(calls.id, grpc(), one);
-  t.match(await refusal(t, () => create(ctx, { type: "tls_cert" })), {
+  matchObject(t, await refusal(t, () => create(ctx, { type: "tls_cert" })), {
     code: "INVALID_TCP_HOST",
     field: "/check/host",
   });
-  t.match(await refusal(t, () => create(ctx, { type: "dns" })), { code: "INVALID_DNS_PARAMS", field: "/check/domain" });
-  t.match(await refusal(t, () => patch(ctx, cert.id, { check: { type: "dns" } })), {
+  matchObject(t, await refusal(t, () => create(ctx, { type: "dns" })), {
+    code: "INVALID_DNS_PARAMS",
+    field: "/check/domain",
+  });
+  matchObject(t, await refusal(t, () => patch(ctx, cert.id, { check: { type: "dns" } })), {
     code: "CHECK_KIND_IMMUTABLE",
     field: "/check/type",
   });
-  t.match(await refusal(t, () => create(ctx, dns({ resolver: "10.0.0.2" }))), { details: { range: "10.0.0.0/8" } });
+  matchObject(t, await refusal(t, () => create(ctx, dns({ resolver: "10.0.0.2" }))), {
+    details: { range: "10.0.0.0/8" },
+  });
   t.strictSame(
     [await getTarget(ctx, cert.id), await getTarget(ctx, name.id)],
     [cert, name],
@@ -170,7 +178,7 @@ t.test("invalid values are refused at create and at edit, with code and pointer"
 
 t.test("omitted fields have their defaults, and sent ones read as they were sent", async (t) => {
   const ctx = await newOrg(system);
-  t.match(await create(ctx, tls()), {
+  matchObject(t, await create(ctx, tls()), {
     interval: 86_400,
     check: {
       type: "tls_cert",
@@ -182,7 +190,7 @@ t.test("omitted fields have their defaults, and sent ones read as they were sent
       timeout: 10_000,
     },
   });
-  t.match(await create(ctx, dns()), {
+  matchObject(t, await create(ctx, dns()), {
     interval: 60,
     check: {
       type: "dns",
@@ -222,15 +230,15 @@ t.test("omitted fields have their defaults, and sent ones read as they were sent
     dns({ resolver: "dns.google", ip_version: "6", expected_exactly: ["192.0.2.1"], expected_absent: ["10."] }),
     dns({ domain: "gone.example.org", expected_rcode: "NXDOMAIN" }),
   ])
-    t.match((await create(ctx, check)).check, check, JSON.stringify(check));
+    matchObject(t, (await create(ctx, check)).check, check, JSON.stringify(check));
   const { id } = await create(ctx, tls());
-  t.match((await patch(ctx, id, { check: { warn_days: 30, server_name: "shop.example.org" } })).check, {
+  matchObject(t, (await patch(ctx, id, { check: { warn_days: 30, server_name: "shop.example.org" } })).check, {
     warn_days: 30,
     critical_days: 7,
     server_name: "shop.example.org",
     host: "www.example.org",
   });
-  t.match((await patch(ctx, id, { check: { server_name: null } })).check, { server_name: null, warn_days: 30 });
+  matchObject(t, (await patch(ctx, id, { check: { server_name: null } })).check, { server_name: null, warn_days: 30 });
 });
 
 t.test("the agent's own name server resolves no internal names, unless the instance allows it", async (t) => {
@@ -246,18 +254,19 @@ t.test("the agent's own name server resolves no internal names, unless the insta
     [{ domain: "fd00::1", record_type: "PTR" }, "fc00::/7"],
   ] as const) {
     const refused = { code: "SSRF_BLOCKED", field: "/check/domain", details: { range } };
-    t.match(await refusal(t, () => create(ctx, dns(fields))), refused, fields.domain);
-    t.match(await refusal(t, () => patch(ctx, id, { check: fields })), refused, fields.domain);
-    t.match(
+    matchObject(t, await refusal(t, () => create(ctx, dns(fields))), refused, fields.domain);
+    matchObject(t, await refusal(t, () => patch(ctx, id, { check: fields })), refused, fields.domain);
+    matchObject(
+      t,
       (await create(ctx, dns({ ...fields, resolver: "9.9.9.9" }))).check,
       fields,
       "another name server may be asked for anything",
     );
-    t.match((await create(inside, dns(fields))).check, fields);
+    matchObject(t, (await create(inside, dns(fields))).check, fields);
   }
-  t.match((await create(inside, dns({ resolver: "10.0.0.2:53" }))).check, { resolver: "10.0.0.2:53" });
-  t.match((await create(inside, tls({ host: "10.0.0.2" }))).check, { host: "10.0.0.2" });
-  t.match(await refusal(t, () => create(inside, dns({ resolver: "203.0.113.9" }))), {
+  matchObject(t, (await create(inside, dns({ resolver: "10.0.0.2:53" }))).check, { resolver: "10.0.0.2:53" });
+  matchObject(t, (await create(inside, tls({ host: "10.0.0.2" }))).check, { host: "10.0.0.2" });
+  matchObject(t, await refusal(t, () => create(inside, dns({ resolver: "203.0.113.9" }))), {
     code: "DOMAIN_DENYLISTED",
     field: "/check/resolver",
   });
@@ -276,10 +285,10 @@ t.test("intervals: the kind's floor and the plan's", async (t) => {
       field: "/interval",
       details: { interval: floor - 1, minimum: floor, plan },
     };
-    t.match(await refusal(t, () => create(ctx, check, { interval: floor - 1 })), expected);
+    matchObject(t, await refusal(t, () => create(ctx, check, { interval: floor - 1 })), expected);
     const { id, interval } = await create(ctx, check, { interval: floor });
     t.equal(interval, floor);
-    t.match(await refusal(t, () => patch(ctx, id, { interval: floor - 1 })), expected);
+    matchObject(t, await refusal(t, () => patch(ctx, id, { interval: floor - 1 })), expected);
   }
 });
 

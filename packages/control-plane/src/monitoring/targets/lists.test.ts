@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { Ctx } from "../../platform/context.ts";
 import { readCause } from "../../platform/db/causes.ts";
 import { validate } from "@statusmesh/shared/validate";
@@ -58,7 +59,7 @@ t.test("a monitor without an enabled channel is not notified, and lists find it"
   t.equal(list.silent, 2);
   t.strictSame(await listed(ctx, { notified: false, sort: "name" }), ["forgotten", "silenced"]);
   t.strictSame(await listed(ctx, { notified: true }), ["notified"]);
-  t.match(await listMonitors(ctx, { ...page, notified: false, grouped: true }), { total: 2, silent: 2 });
+  matchObject(t, await listMonitors(ctx, { ...page, notified: false, grouped: true }), { total: 2, silent: 2 });
 });
 
 t.test("what expires: by date, with the limits of each check, and the certificates of HTTP checks", async (t) => {
@@ -76,14 +77,14 @@ t.test("what expires: by date, with the limits of each check, and the certificat
   await expiring("foreign", { type: "http", url: "https://fine.example.org/" }, 1, other);
   await create(ctx, "no date", "tcp.example.org");
   const list = await listExpirations(ctx, page);
-  t.match(list, { total: 4, counts: { critical: 1, warning: 2, ok: 1 } });
-  t.match(list.items, [
+  matchObject(t, list, { total: 4, counts: { critical: 1, warning: 2, ok: 1 } });
+  matchObject(t, list.items, [
     { monitor_name: "late", days_remaining: -3, level: "critical" },
     { monitor_name: "=shop", days_remaining: 10, level: "warning", subject: "certificate of shop.example.org:8443" },
     { monitor_name: "fine", days_remaining: 14, level: "ok" },
     { monitor_name: "wide", days_remaining: 40, level: "warning" },
   ]);
-  t.match(await listExpirations(ctx, { ...page, level: "warning", limit: 1 }), { total: 2, items: [{}] });
+  matchObject(t, await listExpirations(ctx, { ...page, level: "warning", limit: 1 }), { total: 2, items: [{}] });
   const ask = await serve(t, system, expirationRoutes, { tenant: () => ctx });
   const { text } = await ask("GET", "/api/v1/expirations.csv?level=warning");
   t.match(text, /^target_id,monitor_name,[^]*,"'=shop",http,certificate of shop.example.org:8443,/);
@@ -117,7 +118,7 @@ t.test("the list of the API has the status, takes filters, and sorts in both dir
       (${ids.get("Beta")!}, '2026-11-18', 1, 8, 0, 1)`;
 
   const { items } = await listTargets(ctx, page);
-  t.match(items, [
+  matchObject(t, items, [
     { name: "delta", status: "unknown", status_since: null },
     { name: "gamma", status: "degraded", last_checked_at: new Date(noon - hour).toISOString() },
     { name: "Beta", status: "down", status_since: new Date(noon - hour).toISOString() },
@@ -141,7 +142,7 @@ t.test("the list of the API has the status, takes filters, and sorts in both dir
   t.strictSame(await listed(ctx, { kind: "http" }), []);
   t.equal((await listed(ctx, { kind: "tcp" })).length, 4);
   const second = await listTargets(ctx, { limit: 1, offset: 1, sort: "name" });
-  t.match(second, { total: 4, items: [{ name: "Beta" }] }, "pages follow the order");
+  matchObject(t, second, { total: 4, items: [{ name: "Beta" }] }, "pages follow the order");
   for (const [name, value] of [
     ["sort", "created"],
     ["order", "up"],
@@ -151,7 +152,7 @@ t.test("the list of the API has the status, takes filters, and sorts in both dir
     ["cause", "colour:red"],
   ] as const) {
     const refused = await refusal(t, () => listed(ctx, { [name]: value }));
-    t.match(refused, { field: `/query/${name}` }, `${name}=${value}`);
+    matchObject(t, refused, { field: `/query/${name}` }, `${name}=${value}`);
   }
 });
 
@@ -168,7 +169,7 @@ t.test(
     await setStatus(system, healthy, "up");
 
     const list = await listMonitors(ctx, { ...page, grouped: true });
-    t.match(list.causes, [
+    matchObject(t, list.causes, [
       { cause: { kind: "host", value: "db-1.example.org" }, count: 3, state: "down", names: ["db 1", "db 2", "db 3"] },
       { cause: { kind: "tag", value: "pay" }, count: 3, total: 3, since: new Date(noon - 23 * minute) },
     ]);
@@ -177,7 +178,7 @@ t.test(
       ["newest", "alone", "fine"],
       "the others have rows of their own, the newest failure first",
     );
-    t.match(list, { total: 9, lines: 5, counts: { down: 8, up: 1 } });
+    matchObject(t, list, { total: 9, lines: 5, counts: { down: 8, up: 1 } });
     const pages = await Promise.all(
       [0, 1, 2, 3, 4].map((offset) => listMonitors(ctx, { limit: 1, offset, grouped: true })),
     );
@@ -188,14 +189,17 @@ t.test(
     );
     const host = readCause("host:db-1.example.org")!;
     const opened = await listMonitors(ctx, { ...page, cause: host });
-    t.match(opened, { total: 3, causes: [], items: [{}, {}, {}] }, "the line opens to its members");
+    matchObject(t, opened, { total: 3, causes: [], items: [{}, {}, {}] }, "the line opens to its members");
     t.strictSame(await listed(ctx, { cause: "tag:pay", sort: "name" }), ["pay 1", "pay 2", "pay 3"]);
     t.strictSame(await listed(ctx, { cause: "tag:gone" }), []);
-    t.match(await listMonitors(ctx, { ...page, tag: "pay", grouped: true }), { lines: 1, causes: [{ count: 3 }] });
+    matchObject(t, await listMonitors(ctx, { ...page, tag: "pay", grouped: true }), {
+      lines: 1,
+      causes: [{ count: 3 }],
+    });
     t.strictSame((await listMonitors(await newOrg(system), { ...page, grouped: true })).causes, []);
 
     const incidents = await listIncidentLines(ctx, { ...page, state: "all" });
-    t.match(incidents.causes, [
+    matchObject(t, incidents.causes, [
       { key: "host:db-1.example.org", count: 3, waiting: 3, state: "down", names: ["db 1", "db 2", "db 3"] },
       { key: "tag:pay", count: 3, since: new Date(noon - 23 * minute) },
     ]);
@@ -204,15 +208,19 @@ t.test(
     const behind = await listIncidents(ctx, { ...page, state: "open", cause: "tag:pay" });
     await bulkIncidentAction(ctx, { ids: behind.items.map(({ id }) => id), action: { type: "acknowledge" } });
     const lines = await listIncidentLines(ctx, { ...page, state: "all" });
-    t.match(lines.causes, [{ waiting: 3 }, { waiting: 0 }], "a cause is acknowledged as a whole");
+    matchObject(t, lines.causes, [{ waiting: 3 }, { waiting: 0 }], "a cause is acknowledged as a whole");
     t.strictSame(await openCounts(ctx), { incidents: 8, acknowledged: 3, minor: 0, causes: 4, waiting: 3 });
-    t.match(await listIncidentLines(ctx, { ...page, state: "open", acknowledged: false }), { total: 3, causes: [{}] });
+    matchObject(t, await listIncidentLines(ctx, { ...page, state: "open", acknowledged: false }), {
+      total: 3,
+      causes: [{}],
+    });
     const closed = await listIncidentLines(ctx, { ...page, state: "closed" });
-    t.match(closed, { causes: [], items: [], total: 0 }, "only open incidents share a line");
+    matchObject(t, closed, { causes: [], items: [], total: 0 }, "only open incidents share a line");
 
     for (const n of [1, 2, 3]) await failing(ctx, `site ${n}`, `site-${n}.example.org`, 40);
     const { causes } = await listMonitors(ctx, { ...page, grouped: true });
-    t.match(
+    matchObject(
+      t,
       causes[0],
       { cause: { kind: "error", value: "connect ECONNREFUSED" }, count: 5 },
       "what is left shares the class of its error",
@@ -222,7 +230,7 @@ t.test(
       where target_id in (select id from targets where org_id = ${ctx.orgId})`;
     await sql`update incidents set error_sample = null where org_id = ${ctx.orgId}`;
     const unknown = await listMonitors(ctx, { ...page, grouped: true });
-    t.match(unknown.causes[0], { cause: { kind: "region", value: "eu" }, count: 5 }, "or the region");
+    matchObject(t, unknown.causes[0], { cause: { kind: "region", value: "eu" }, count: 5 }, "or the region");
 
     const moved = (await listTargets(ctx, { ...page, q: "db 3" })).items[0]!;
     await updateTarget(ctx, moved.id, { check: { host: "DB-2.example.org." } });
@@ -238,11 +246,16 @@ t.test("a cause has the state and the begin of its worst members", async (t) => 
   const read = async () => (await listMonitors(ctx, { ...page, grouped: true })).causes;
   const broken = await failing(ctx, "broken", "db-1.example.org", 30);
   await setStatus(system, broken, "error");
-  t.match(await read(), [{ state: "error", states: { down: 0, error: 1, degraded: 1 }, since: ago(30) }]);
+  matchObject(t, await read(), [{ state: "error", states: { down: 0, error: 1, degraded: 1 }, since: ago(30) }]);
   await failing(ctx, "down", "db-1.example.org", 10);
-  t.match(await read(), [{ count: 3, state: "down", states: { down: 1, error: 1, degraded: 1 }, since: ago(10) }]);
-  t.match((await listIncidentLines(ctx, { ...page, state: "open" })).causes, [{ state: "down", since: ago(30) }]);
-  t.match(
+  matchObject(t, await read(), [
+    { count: 3, state: "down", states: { down: 1, error: 1, degraded: 1 }, since: ago(10) },
+  ]);
+  matchObject(t, (await listIncidentLines(ctx, { ...page, state: "open" })).causes, [
+    { state: "down", since: ago(30) },
+  ]);
+  matchObject(
+    t,
     (await orgHealth(ctx, { worst: 10, most: 10 })).causes,
     [{ count: 3, state: "down", states: { down: 1 }, since: ago(10) }],
     "the same over MCP",
@@ -267,17 +280,17 @@ t.test("a tag is a cause only where most of its monitors fail; errors are groupe
       update target_states set last_error = ${error}
       where target_id = (select id from targets where org_id = ${ctx.orgId} and name = ${`m${n}`})`;
   const half = await listMonitors(ctx, { ...page, grouped: true });
-  t.match(half.causes, [{ key: "error:HTTP 500", count: 3, total: null }], "4 of 9 are less than most");
+  matchObject(t, half.causes, [{ key: "error:HTTP 500", count: 3, total: null }], "4 of 9 are less than most");
   t.equal(half.lines, 7);
   await sql`
     update target_states set last_error = 'no report, due 2026-11-20 12:00:00 UTC (no report yet)'
     where target_id in (select id from targets where org_id = ${ctx.orgId} and name < 'm3')`;
   const late = await listMonitors(ctx, { ...page, grouped: true });
-  t.match(late.causes, [{ key: "error:no report", count: 3 }], "missed reports of jobs");
+  matchObject(t, late.causes, [{ key: "error:no report", count: 3 }], "missed reports of jobs");
   for (const n of [4, 5])
     await sql`update targets set enabled = false where org_id = ${ctx.orgId} and name = ${`m${n}`}`;
   const most = await listMonitors(ctx, { ...page, grouped: true });
-  t.match(most.causes, [{ key: "tag:prod", count: 4, total: 7 }], "paused ones do not count");
+  matchObject(t, most.causes, [{ key: "tag:prod", count: 4, total: 7 }], "paused ones do not count");
 });
 
 t.test(
@@ -301,7 +314,7 @@ t.test(
     ]);
     const ask = { ...page, grouped: true, pins: true };
     const before = await listMonitors(ctx, ask);
-    t.match(before, { lines: 6, pinned: [], causes: [{ count: 2, waiting: 2 }] });
+    matchObject(t, before, { lines: 6, pinned: [], causes: [{ count: 2, waiting: 2 }] });
     t.strictSame(namesOf(before.items), ["alone", "taken", "api 1", "API 9", "API 10"]);
     await pinTarget(ctx, ids["API 10"]!);
     await pinTarget(ctx, ids["db 1"]!);
@@ -343,12 +356,12 @@ t.test("the beats of a monitor: a check of all regions, an hour, a day", async (
     checks.slice(-4).map(({ state }) => state),
     ["none", "up", "degraded", "down"],
   );
-  t.match(checks.at(-1)!.regions, [
+  matchObject(t, checks.at(-1)!.regions, [
     { region: "ap", state: "up", error: null },
     { region: "eu", state: "down" },
     { region: "us", state: "down" },
   ]);
-  t.match((await readBeats(ctx, id, "hours", 60)).slice(-2), [{ state: "down" }, { state: "none" }]);
+  matchObject(t, (await readBeats(ctx, id, "hours", 60)).slice(-2), [{ state: "down" }, { state: "none" }]);
   t.equal((await readBeats(ctx, id, "days", 60)).length, 90);
   const stranger = await newOrg(system);
   t.ok(

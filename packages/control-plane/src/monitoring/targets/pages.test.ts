@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { checkKinds, checkTypes, type CheckType } from "@statusmesh/shared/checks";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import type { Ctx } from "../../platform/context.ts";
@@ -51,13 +52,13 @@ t.test("the form lists a disabled region of the monitor, so that saving the regi
   await updateRegion(system, "us", { enabled: false });
 
   const boxes = regionBoxes((await ask("GET", `/monitors/${id}/edit`)).text);
-  t.match(boxes, [
+  matchObject(t, boxes, [
     { id: "ap", checked: false },
     { id: "eu", checked: true },
     { id: "us", checked: true, words: /disabled by the operator$/ },
   ]);
   const regions = [...boxes.filter((box) => box.checked).map((box) => box.id), "ap"];
-  t.match(await ask("PUT", `/api/v1/targets/${id}/regions`, { regions }), {
+  matchObject(t, await ask("PUT", `/api/v1/targets/${id}/regions`, { regions }), {
     status: 200,
     body: { regions: ["ap", "eu", "us"] },
   });
@@ -79,18 +80,19 @@ t.test("a clone starts with the regions of its source; a new monitor with all th
   t.strictSame(await chosen("/monitors/new"), ["ap", "eu"], "us is disabled");
   const body = { name: "Clone", check: { type: "tcp", host: "db.example.org", port: 5432 } };
   const made = (await ask("POST", "/api/v1/targets", { ...body, regions: ["ap"] })).body.id;
-  t.match((await ask("GET", `/api/v1/targets/${made}/regions`)).body, { regions: ["ap"] });
+  matchObject(t, (await ask("GET", `/api/v1/targets/${made}/regions`)).body, { regions: ["ap"] });
   for (const regions of [["us"], ["eu", "nowhere"]])
-    t.match(await ask("POST", "/api/v1/targets", { ...body, regions }), {
+    matchObject(t, await ask("POST", "/api/v1/targets", { ...body, regions }), {
       status: 422,
       body: { error: { code: "REGION_INVALID", details: { pointer: `/regions/${regions.length - 1}` } } },
     });
-  t.match(
+  matchObject(
+    t,
     await ask("POST", "/api/v1/targets", { ...body, regions: ["eu"], region_policy: { count: 2 } }),
     { status: 422, body: { error: { code: "INVALID_REGION_POLICY" } } },
     "the policy counts the chosen regions",
   );
-  t.match(await ask("POST", "/api/v1/targets", { ...body, regions: [] }), { status: 422 });
+  matchObject(t, await ask("POST", "/api/v1/targets", { ...body, regions: [] }), { status: 422 });
 });
 
 t.test("10,000 long tags leave every page small", async (t) => {
@@ -104,7 +106,7 @@ t.test("10,000 long tags leave every page small", async (t) => {
     tags: Array.from({ length: 50 }, (_, n) => tag(at * 50 + n)),
   }));
   t.equal((await ask("POST", "/api/v1/targets/bulk", list)).status, 201);
-  t.match((await ask("GET", "/api/v1/tags?limit=1")).body, { total: 10_000 });
+  matchObject(t, (await ask("GET", "/api/v1/tags?limit=1")).body, { total: 10_000 });
   const paths = ["/monitors", "/monitors?group=team", `/monitors?group=team&in=${tag(7)}`, `/monitors?tag=${tag(7)}`];
   for (const path of paths) {
     const { status, text } = await ask("GET", path);
@@ -115,8 +117,8 @@ t.test("10,000 long tags leave every page small", async (t) => {
   t.match((await ask("GET", "/monitors?group=team")).text, "9,900 more groups");
   // A tag is at most 50 characters; a saved link can have any.
   const gone = await ask("GET", `/monitors?tag=${"x".repeat(200)}&group=${"y".repeat(200)}&in=z&sort=size&offset=-1`);
-  t.match(gone, { status: 200, text: /No monitor matches.*A saved link may contain/s });
-  t.match(await ask("POST", "/api/v1/targets", { ...list[0], tags: ["x".repeat(200)] }), {
+  matchObject(t, gone, { status: 200, text: /No monitor matches.*A saved link may contain/s });
+  matchObject(t, await ask("POST", "/api/v1/targets", { ...list[0], tags: ["x".repeat(200)] }), {
     status: 400,
     body: { error: { code: "INVALID_TAG", field: "/tags/0" } },
   });
@@ -161,12 +163,12 @@ t.test("the form has a control for every field of every kind, from its schema", 
         t.ok(part.includes(`name="/check/${field}`), `${title} ${type}: ${field}`);
     }
   }
-  t.match(valuesIn(partOf(blank, "tls_cert")), {
+  matchObject(t, valuesIn(partOf(blank, "tls_cert")), {
     "/check/port": "443",
     "/check/warn_days": "14",
     "/check/timeout": "10000",
   });
-  t.match(valuesIn(partOf(blank, "http")), { "/check/expected_status": "200-299", "/check/max_redirects": "5" });
+  matchObject(t, valuesIn(partOf(blank, "http")), { "/check/expected_status": "200-299", "/check/max_redirects": "5" });
 });
 
 t.test("a stored check is in the form, its secrets masked and explained", async (t) => {
@@ -176,13 +178,13 @@ t.test("a stored check is in the form, its secrets masked and explained", async 
     return partOf((await ask("GET", `/monitors/${id}/edit`)).text, type);
   };
   const http = await edit("http");
-  t.match(valuesIn(http), { "/check/expected_status": "204" });
+  matchObject(t, valuesIn(http), { "/check/expected_status": "204" });
   t.match(http, /<textarea[^>]*name="\/check\/headers"[^>]*>\nX-Key: \*\*\*</);
   t.match(http, "leave the list unchanged to keep it");
   t.match(http, "enter stored credentials and headers again");
   t.notMatch(await edit("tcp"), "stored credentials");
   t.match(await edit("dns"), /<option value="MX" selected/);
-  t.match(valuesIn(await edit("tls_cert")), { "/check/warn_days": "21", "/check/critical_days": "7" });
+  matchObject(t, valuesIn(await edit("tls_cert")), { "/check/warn_days": "21", "/check/critical_days": "7" });
 });
 
 t.test("the page of a monitor draws what it depends on above it, and what depends on it below", async (t) => {
@@ -215,7 +217,7 @@ t.test("a run that was made in the console reads as every other", async (t) => {
   t.match((await shown({ status: "down", error: "<b>&" })).text, "&lt;b&gt;&amp;");
   for (const wrong of [null, { status: "fine" }, { status: "up", total_ms: "1" }])
     t.equal((await shown(wrong)).status, 400, JSON.stringify(wrong));
-  t.match(await ask("GET", "/monitors/finding", undefined, { "sec-fetch-dest": "document" }), { status: 302 });
+  matchObject(t, await ask("GET", "/monitors/finding", undefined, { "sec-fetch-dest": "document" }), { status: 302 });
 });
 
 t.test("an entity tag: unchanged is 304, and an edit of an older state changes nothing", async (t) => {
@@ -224,24 +226,24 @@ t.test("an entity tag: unchanged is 304, and an edit of an older state changes n
   const first = await ask("GET", path);
   const tag = tagOf(first);
   for (const same of [tag, `W/${tag}`, `"other", ${tag}`, "*"])
-    t.match(await ask("GET", path, undefined, { "if-none-match": same }), { status: 304, text: "" }, same);
-  t.match(await ask("GET", path, undefined, { "if-none-match": '"other"' }), { status: 200 });
+    matchObject(t, await ask("GET", path, undefined, { "if-none-match": same }), { status: 304, text: "" }, same);
+  matchObject(t, await ask("GET", path, undefined, { "if-none-match": '"other"' }), { status: 200 });
   const list = tagOf(await ask("GET", "/api/v1/targets"));
-  t.match(await ask("GET", "/api/v1/targets", undefined, { "if-none-match": list }), { status: 304 });
+  matchObject(t, await ask("GET", "/api/v1/targets", undefined, { "if-none-match": list }), { status: 304 });
   t.match((await ask("GET", `/monitors/${first.body.id}/edit`)).text, `data-match="${tag.replaceAll('"', "&quot;")}"`);
 
   const changed = await ask("PATCH", path, { interval: 120 }, { "if-match": tag });
-  t.match(changed, { status: 200, body: { interval: 120 } });
+  matchObject(t, changed, { status: 200, body: { interval: 120 } });
   t.equal(tagOf(changed), tagOf(await ask("GET", path)), "the reply carries the tag of the new state");
-  t.match(await ask("GET", path, undefined, { "if-none-match": tag }), { status: 200 });
-  t.match(await ask("GET", "/api/v1/targets", undefined, { "if-none-match": list }), { status: 200 });
-  t.match(await ask("PATCH", path, { name: "Lost" }, { "if-match": tag }), {
+  matchObject(t, await ask("GET", path, undefined, { "if-none-match": tag }), { status: 200 });
+  matchObject(t, await ask("GET", "/api/v1/targets", undefined, { "if-none-match": list }), { status: 200 });
+  matchObject(t, await ask("PATCH", path, { name: "Lost" }, { "if-match": tag }), {
     status: 412,
     body: { error: { code: "PRECONDITION_FAILED", field: null } },
   });
-  t.match((await ask("GET", path)).body, { name: "Tagged", interval: 120 });
-  t.match(await ask("PATCH", path, { name: "Kept" }, { "if-match": "*" }), { status: 200 });
-  t.match(await ask("PATCH", path, { name: "Free" }), { status: 200 }, "without the header any state will do");
+  matchObject(t, (await ask("GET", path)).body, { name: "Tagged", interval: 120 });
+  matchObject(t, await ask("PATCH", path, { name: "Kept" }, { "if-match": "*" }), { status: 200 });
+  matchObject(t, await ask("PATCH", path, { name: "Free" }), { status: 200 }, "without the header any state will do");
   const [, other] = await Promise.all(
     ["A", "B"].map(async (name) => ask("PATCH", path, { name }, { "if-match": tagOf(await ask("GET", path)) })),
   );

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
@@ -76,9 +77,9 @@ t.test("the regions of a target: a removed one stops and loses its vote", async 
   caller = { ...caller, writeSource: "terraform" };
   t.strictSame((await ask("PUT", path, { regions: ["eu"] })).body, { regions: ["eu"] });
   t.strictSame((await ask("GET", path)).body, { regions: ["eu"] });
-  t.match((await ask("GET", `/api/v1/targets/${id}`)).body, { write_source: "terraform" });
+  matchObject(t, (await ask("GET", `/api/v1/targets/${id}`)).body, { write_source: "terraform" });
   t.equal(await openIncidents(id), 0, "only the region that is gone held it open");
-  t.match(await getMonitor(caller, id), { status: "up", regions: [{ region: "eu", vote: "passing" }] });
+  matchObject(t, await getMonitor(caller, id), { status: "up", regions: [{ region: "eu", vote: "passing" }] });
   t.strictSame(
     (await sql`select reason from deliveries where channel_id = ${channel} order by created_at`).map(
       ({ reason }) => reason,
@@ -90,14 +91,14 @@ t.test("the regions of a target: a removed one stops and loses its vote", async 
     (await poll(eu, euKnows.cursor)).checks.map((check) => check.target_id),
     [id],
   );
-  t.match(await send(us, [agentResult(id, clock.now(), { status: "down" })]), { dropped_unassigned: 1 });
+  matchObject(t, await send(us, [agentResult(id, clock.now(), { status: "down" })]), { dropped_unassigned: 1 });
 
   t.strictSame(
     (await ask("PUT", path, { regions: ["us", "eu"] })).body,
     { regions: ["eu", "us"] },
     "in the order of their ids",
   );
-  t.match((await poll(us, usKnows.cursor)).checks, [{ target_id: id }]);
+  matchObject(t, (await poll(us, usKnows.cursor)).checks, [{ target_id: id }]);
 
   await sql`insert into regions (id, name, enabled, created_at, updated_at) values ('off', 'Off', false, now(), now())`;
   for (const [regions, field] of [
@@ -108,16 +109,17 @@ t.test("the regions of a target: a removed one stops and loses its vote", async 
     [[7], "/regions/0"],
     ["eu", "/regions"],
   ] as const)
-    t.match(await ask("PUT", path, { regions }), error(422, "REGION_INVALID", field), JSON.stringify(regions));
-  t.match(
+    matchObject(t, await ask("PUT", path, { regions }), error(422, "REGION_INVALID", field), JSON.stringify(regions));
+  matchObject(
+    t,
     await ask("PUT", `/api/v1/targets/${counted}/regions`, { regions: ["eu"] }),
     error(422, "INVALID_REGION_POLICY", "/regions"),
   );
-  t.match(await ask("PUT", path, { regions: ["eu"], more: 1 }), error(400, "UNKNOWN_FIELD", "/more"));
+  matchObject(t, await ask("PUT", path, { regions: ["eu"], more: 1 }), error(400, "UNKNOWN_FIELD", "/more"));
   caller = await newOrg(system);
   for (const [method, body] of [["GET"], ["PUT", { regions: ["eu"] }]] as const) {
     for (const other of [id, newId(), "nonsense"])
-      t.match(await ask(method, `/api/v1/targets/${other}/regions`, body), error(404, "TARGET_NOT_FOUND"));
+      matchObject(t, await ask(method, `/api/v1/targets/${other}/regions`, body), error(404, "TARGET_NOT_FOUND"));
   }
 });
 
@@ -128,24 +130,24 @@ t.test(
     const post = (name: string) => ({ name, check: { type: "tcp", host: "db.example.org", port: 5432 } });
     await updateRegion(system, "us", { enabled: false });
     const read = (await ask("GET", path)).body;
-    t.match(read, { regions: ["eu", "us"] });
-    t.match(await ask("PUT", path, read), { status: 200, body: read });
-    t.match(await ask("PUT", path, { regions: ["us"] }), { status: 200, body: { regions: ["us"] } });
-    t.match(await ask("PUT", path, { regions: ["eu"] }), { status: 200 });
-    t.match(await ask("PUT", path, read), error(422, "REGION_INVALID", "/regions/1"), "it cannot be added");
+    matchObject(t, read, { regions: ["eu", "us"] });
+    matchObject(t, await ask("PUT", path, read), { status: 200, body: read });
+    matchObject(t, await ask("PUT", path, { regions: ["us"] }), { status: 200, body: { regions: ["us"] } });
+    matchObject(t, await ask("PUT", path, { regions: ["eu"] }), { status: 200 });
+    matchObject(t, await ask("PUT", path, read), error(422, "REGION_INVALID", "/regions/1"), "it cannot be added");
 
     await updateRegion(system, "eu", { enabled: false });
     for (const [route, body] of [
       ["/api/v1/targets", post("none")],
       ["/api/v1/targets/bulk", [post("none")]],
     ] as const) {
-      t.match(await ask("POST", route, body), {
+      matchObject(t, await ask("POST", route, body), {
         status: 422,
         body: { error: { code: "REGION_INVALID", message: /^No region is enabled, so nothing would be checked\. / } },
       });
     }
     for (const region of ["eu", "us"]) await updateRegion(system, region, { enabled: true });
-    t.match(await ask("POST", "/api/v1/targets", post("some")), { status: 201 });
+    matchObject(t, await ask("POST", "/api/v1/targets", post("some")), { status: 201 });
   },
 );
 
@@ -161,39 +163,44 @@ t.test(
     const { cursor } = await pull(eu, hub, { ...request, cursor: null }, AbortSignal.abort());
     await send(eu, [agentResult(id, clock.now()), agentResult(failing, clock.now(), { status: "down" })]);
     t.equal(await openIncidents(failing), 1);
-    t.match(await getMonitor(caller, id), { status: "up", probed: true, regions: [{ region: "eu", enabled: true }] });
+    matchObject(t, await getMonitor(caller, id), {
+      status: "up",
+      probed: true,
+      regions: [{ region: "eu", enabled: true }],
+    });
 
     const held = pull(eu, hub, { ...request, cursor }, new AbortController().signal);
     await hub.ready();
     await updateRegion(system, "eu", { enabled: false });
     const dropped = await held;
-    t.match(
+    matchObject(
+      t,
       dropped,
       { full: true, checks: [], drop: [], runs: [] },
       "the held pull ends, and its agent drops all checks",
     );
-    t.match(await pull(eu, hub, { ...request, cursor: dropped.cursor }, AbortSignal.abort()), {
+    matchObject(t, await pull(eu, hub, { ...request, cursor: dropped.cursor }, AbortSignal.abort()), {
       full: false,
       checks: [],
     });
     t.strictSame((await targetToRun(caller, id)).regions, [], "check-now has no region there");
     t.strictSame((await targetToRun(caller, failing)).regions, ["us"]);
 
-    t.match(await getMonitor(caller, id), {
+    matchObject(t, await getMonitor(caller, id), {
       status: "unknown",
       probed: false,
       regions: [{ region: "eu", enabled: false }],
     });
-    t.match(await monitorCounts(caller), { unknown: 1 });
-    t.match(await listMonitors(caller, { state: "unknown", limit: 5, offset: 0 }), {
+    matchObject(t, await monitorCounts(caller), { unknown: 1 });
+    matchObject(t, await listMonitors(caller, { state: "unknown", limit: 5, offset: 0 }), {
       total: 1,
       items: [{ target: { id } }],
     });
     const [incident] = (await listIncidents(caller, { state: "open", target_id: failing, limit: 1, offset: 0 })).items;
-    t.match(await explainIncident(caller, incident!.id), {
+    matchObject(t, await explainIncident(caller, incident!.id), {
       regions: [{ region: "eu", enabled: false, vote: "failing" }],
     });
-    t.match(await getMonitor(caller, failing), { probed: true }, "the other region goes on");
+    matchObject(t, await getMonitor(caller, failing), { probed: true }, "the other region goes on");
 
     clock.advance(second);
     await send(eu, [agentResult(id, clock.now(), { status: "down" }), agentResult(failing, clock.now())]);
@@ -209,7 +216,11 @@ t.test(
       again.checks.some((check) => check.target_id === id),
       "its agent has the checks again",
     );
-    t.match(await getMonitor(caller, id), { status: "up", probed: true, regions: [{ region: "eu", enabled: true }] });
+    matchObject(t, await getMonitor(caller, id), {
+      status: "up",
+      probed: true,
+      regions: [{ region: "eu", enabled: true }],
+    });
   },
 );
 
@@ -228,17 +239,17 @@ t.test("tags in use, most used first, then by name", async (t) => {
     limit: 50,
     offset: 0,
   });
-  t.match(await tags("?q=e"), { items: [{ name: "Eu" }, { name: "eu" }], total: 2 });
-  t.match(await tags("?q=a%25"), { items: [{ name: "a%b" }], total: 1 });
-  t.match(await tags("?q=%25"), { items: [], total: 0 }, "a wildcard is a letter");
-  t.match(await tags("?limit=2&offset=1"), {
+  matchObject(t, await tags("?q=e"), { items: [{ name: "Eu" }, { name: "eu" }], total: 2 });
+  matchObject(t, await tags("?q=a%25"), { items: [{ name: "a%b" }], total: 1 });
+  matchObject(t, await tags("?q=%25"), { items: [], total: 0 }, "a wildcard is a letter");
+  matchObject(t, await tags("?limit=2&offset=1"), {
     items: [{ name: "prod" }, { name: "Eu" }],
     total: 5,
     limit: 2,
     offset: 1,
   });
-  t.match(await tags("?limit=5000"), { limit: 1000 });
-  t.match(await ask("GET", "/api/v1/tags?limit=0"), error(400, "INVALID_QUERY", "/query/limit"));
+  matchObject(t, await tags("?limit=5000"), { limit: 1000 });
+  matchObject(t, await ask("GET", "/api/v1/tags?limit=0"), error(400, "INVALID_QUERY", "/query/limit"));
   caller = await newOrg(system);
-  t.match(await tags(), { items: [], total: 0 }, "of this organisation");
+  matchObject(t, await tags(), { items: [], total: 0 }, "of this organisation");
 });

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { Ctx } from "../../platform/context.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
 import { validate } from "@statusmesh/shared/validate";
@@ -37,8 +38,8 @@ t.test("secrets are sealed at rest, masked in every reply, and opened for a run"
   const made = await create(ctx, { name: "Sealed", check: httpCheck({ ...secrets }) });
   const withToken = await create(ctx, { check: httpCheck({ bearer_token: "SECRET-3" }) });
   const withUser = await create(ctx, { check: httpCheck({ basic_auth: ["me", "SECRET-4"] }) });
-  t.match(made.check, { headers: { Accept: "text/html", Authorization: "***", "X-Api-Key": "***" } });
-  t.match([withToken.check, withUser.check], [{ bearer_token: "***" }, { basic_auth: ["me", "***"] }]);
+  matchObject(t, made.check, { headers: { Accept: "text/html", Authorization: "***", "X-Api-Key": "***" } });
+  matchObject(t, [withToken.check, withUser.check], [{ bearer_token: "***" }, { basic_auth: ["me", "***"] }]);
   const replies = [
     made,
     withToken,
@@ -55,8 +56,8 @@ t.test("secrets are sealed at rest, masked in every reply, and opened for a run"
     t.match(stored, /sealed:1:/);
     t.notMatch(stored, /SECRET/);
   }
-  t.match((await targetToRun(ctx, made.id)).spec, secrets);
-  t.match((await targetToRun(ctx, withUser.id)).spec, { basic_auth: ["me", "SECRET-4"] });
+  matchObject(t, (await targetToRun(ctx, made.id)).spec, secrets);
+  matchObject(t, (await targetToRun(ctx, withUser.id)).spec, { basic_auth: ["me", "SECRET-4"] });
 
   const other = { ...ctx, sealer: makeSealer(Buffer.alloc(32, 8)) };
   await t.rejects(
@@ -95,8 +96,8 @@ t.test("every header value is a secret, except those of headers that never authe
   for (const name of vendors) t.equal(read[name], "***", name);
   for (const name of harmless) t.equal(read[name], `SECRET of ${name}`, name);
   for (const name of vendors) t.notMatch(await specOf(id), `SECRET of ${name}`, `${name} is sealed`);
-  t.match((await targetToRun(ctx, id)).spec, { headers }, "the agent sends what was entered");
-  t.match(await refusal(t, () => patch(ctx, id, { check: { headers: { ...headers, "x~0y": "***" } } })), {
+  matchObject(t, (await targetToRun(ctx, id)).spec, { headers }, "the agent sends what was entered");
+  matchObject(t, await refusal(t, () => patch(ctx, id, { check: { headers: { ...headers, "x~0y": "***" } } })), {
     code: "REDACTION_SENTINEL",
     field: "/check/headers/x~00y",
   });
@@ -125,42 +126,54 @@ t.test("an edit that leads to another server must bring every stored secret", as
     ["the mask as a token", { url: "https://b.example/", headers: {}, bearer_token: "***" }, "/check/bearer_token"],
     ["another virtual host", { headers: { Host: "attacker.example" } }, "/check/bearer_token"],
   ] as const) {
-    t.match(await refusal(t, () => patch(ctx, id, { check })), required(field), what);
+    matchObject(t, await refusal(t, () => patch(ctx, id, { check })), required(field), what);
   }
-  t.match(
+  matchObject(
+    t,
     await refusal(t, () => patch(ctx, id, { check: { verify_tls: false } })),
     { code: "INVALID_TLS_CRED_COMBO" },
     "what can never be comes before what is missing",
   );
-  t.match((await targetToRun(ctx, id)).spec, { url: "https://example.org/health", ...secrets }, "nothing has changed");
+  matchObject(
+    t,
+    (await targetToRun(ctx, id)).spec,
+    { url: "https://example.org/health", ...secrets },
+    "nothing has changed",
+  );
 
   for (const url of ["https://EXAMPLE.org:443/other?x=1", "https://example.org./", "https://example.org/health"])
-    t.match((await patch(ctx, id, { check: { url } })).check, { url }, `the same server: ${url}`);
+    matchObject(t, (await patch(ctx, id, { check: { url } })).check, { url }, `the same server: ${url}`);
   await patch(ctx, id, { check: { url: "https://b.example/", headers: key, bearer_token: "SECRET-4" } });
-  t.match((await targetToRun(ctx, id)).spec, { url: "https://b.example/", headers: key, bearer_token: "SECRET-4" });
+  matchObject(t, (await targetToRun(ctx, id)).spec, {
+    url: "https://b.example/",
+    headers: key,
+    bearer_token: "SECRET-4",
+  });
   await patch(ctx, id, { check: { url: "https://c.example/", headers: {}, bearer_token: null } });
-  t.match((await targetToRun(ctx, id)).spec, { url: "https://c.example/", headers: {}, bearer_token: null });
-  t.match((await patch(ctx, id, { check: { url: "http://d.example/" } })).check, { url: "http://d.example/" });
+  matchObject(t, (await targetToRun(ctx, id)).spec, { url: "https://c.example/", headers: {}, bearer_token: null });
+  matchObject(t, (await patch(ctx, id, { check: { url: "http://d.example/" } })).check, { url: "http://d.example/" });
 
   const basic = await make({ bearer_token: null, headers: {}, basic_auth: ["me", "SECRET-5"] });
   const moved = { url: "https://b.example/" };
-  t.match(await refusal(t, () => patch(ctx, basic, { check: moved })), required("/check/basic_auth/1"));
-  t.match(
+  matchObject(t, await refusal(t, () => patch(ctx, basic, { check: moved })), required("/check/basic_auth/1"));
+  matchObject(
+    t,
     await refusal(t, () => patch(ctx, basic, { check: { ...moved, basic_auth: ["me", "***"] } })),
     required("/check/basic_auth/1"),
   );
   await patch(ctx, basic, { check: { ...moved, basic_auth: null } });
 
   const keyed = await make({ bearer_token: null });
-  t.match(
+  matchObject(
+    t,
     await refusal(t, () => patch(ctx, keyed, { check: { verify_tls: false } })),
     required("/check/headers/X-Auth-Key"),
     "a key in a header needs a server that proves who it is, or is entered for one that does not",
   );
   await patch(ctx, keyed, { check: { verify_tls: false, headers: key } });
   await patch(ctx, keyed, { check: { verify_tls: true } });
-  t.match((await targetToRun(ctx, keyed)).spec, { verify_tls: true, headers: key });
+  matchObject(t, (await targetToRun(ctx, keyed)).spec, { verify_tls: true, headers: key });
 
   const lost = { ...ctx, sealer: makeSealer(Buffer.alloc(32, 9)) };
-  t.match(await refusal(t, () => patch(lost, keyed, { check: moved })), required("/check/headers/X-Auth-Key"));
+  matchObject(t, await refusal(t, () => patch(lost, keyed, { check: moved })), required("/check/headers/X-Auth-Key"));
 });

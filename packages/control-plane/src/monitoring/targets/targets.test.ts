@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
 import { fits, validate } from "@statusmesh/shared/validate";
@@ -35,7 +36,7 @@ t.test("a target is made with defaults, read, listed, changed and deleted", asyn
   const ctx = await newOrg(system);
   const made = await create(ctx, { name: "  Website ", tags: [" web ", "web", "prod"] });
   const at = new Date(clock.now()).toISOString();
-  t.match(made, {
+  matchObject(t, made, {
     name: "Website",
     interval: 60,
     enabled: true,
@@ -77,7 +78,12 @@ t.test("a target is made with defaults, read, listed, changed and deleted", asyn
   });
   t.ok(fits(Target, made));
   t.strictSame(await getTarget(ctx, made.id), made);
-  t.match((await getMonitor(ctx, made.id)).regions, [{ region: "eu" }, { region: "us" }], "in every enabled region");
+  matchObject(
+    t,
+    (await getMonitor(ctx, made.id)).regions,
+    [{ region: "eu" }, { region: "us" }],
+    "in every enabled region",
+  );
   clock.advance(second);
   const tcp = await create(
     { ...ctx, writeSource: "terraform" },
@@ -90,7 +96,8 @@ t.test("a target is made with defaults, read, listed, changed and deleted", asyn
       write_source: "ui",
     },
   );
-  t.match(
+  matchObject(
+    t,
     tcp,
     { write_source: "terraform", check: { type: "tcp", timeout: 10_000 }, region_policy: { count: 2 } },
     "the body cannot set the author",
@@ -124,8 +131,9 @@ t.test("a target is made with defaults, read, listed, changed and deleted", asyn
 
   await deleteTarget(ctx, made.id);
   for (const gone of [() => getTarget(ctx, made.id), () => deleteTarget(ctx, made.id), () => patch(ctx, made.id, {})])
-    t.match(await refusal(t, gone), { code: "TARGET_NOT_FOUND" });
-  t.match(
+    matchObject(t, await refusal(t, gone), { code: "TARGET_NOT_FOUND" });
+  matchObject(
+    t,
     await sql`select org_id from deleted_targets where target_id = ${made.id}`,
     [{ org_id: ctx.orgId }],
     "agents get word of it",
@@ -167,7 +175,7 @@ t.test("lists filter by text, tag and state of enabled, and wildcards are letter
   await patch(ctx, records!.id, { name: "Zone", check: { domain: "other.dns.example" } });
   t.strictSame(await names({ q: "mail.dns" }), [], "not by what it was");
   t.strictSame([await names({ q: "zone" }), await names({ q: "other.dns" })], [["Zone"], ["Zone"]]);
-  t.match(await listTargets(ctx, { limit: 1, offset: 1, tag: "web" }), {
+  matchObject(t, await listTargets(ctx, { limit: 1, offset: 1, tag: "web" }), {
     total: 2,
     limit: 1,
     offset: 1,
@@ -182,7 +190,8 @@ t.test("an edit of the check changes what it names", async (t) => {
   });
   const run = async () => (await targetToRun(ctx, id)).spec;
   await patch(ctx, id, { check: { url: "https://example.org/other" } });
-  t.match(
+  matchObject(
+    t,
     await run(),
     {
       url: "https://example.org/other",
@@ -193,7 +202,8 @@ t.test("an edit of the check changes what it names", async (t) => {
     "secrets that are left out stay",
   );
   await patch(ctx, id, { check: { bearer_token: null, expected_body_contains: null } });
-  t.match(
+  matchObject(
+    t,
     await run(),
     { bearer_token: null, expected_body_contains: null, headers: { "X-Api-Key": "k1" } },
     "null clears",
@@ -205,17 +215,17 @@ t.test("an edit of the check changes what it names", async (t) => {
   };
   for (const [name, value] of Object.entries(lists)) {
     await patch(ctx, id, { check: { [name]: value } });
-    t.match(await run(), { [name]: value });
+    matchObject(t, await run(), { [name]: value });
     await patch(ctx, id, { check: { [name]: null } });
     t.strictSame((await run())[name as "type"], Array.isArray(value) ? [] : {}, `null clears ${name}`);
   }
   await patch(ctx, id, { check: { type: "http", headers: { "X-Api-Key": "k2" } } });
   t.strictSame(((await run()) as { headers: object }).headers, { "X-Api-Key": "k2" });
-  t.match(await refusal(t, () => patch(ctx, id, { check: { type: "tcp", host: "db.example.org", port: 1 } })), {
+  matchObject(t, await refusal(t, () => patch(ctx, id, { check: { type: "tcp", host: "db.example.org", port: 1 } })), {
     code: "CHECK_KIND_IMMUTABLE",
     field: "/check/type",
   });
-  t.match(await refusal(t, () => patch(ctx, id, { check: { type: "gopher" } })), {
+  matchObject(t, await refusal(t, () => patch(ctx, id, { check: { type: "gopher" } })), {
     code: "CHECK_KIND_IMMUTABLE",
     field: "/check/type",
   });
@@ -225,12 +235,13 @@ t.test("an edit of the check changes what it names", async (t) => {
     patch(ctx, id, { name: "Three at once" }),
   ]);
   t.equal(both.length, 3);
-  t.match(
+  matchObject(
+    t,
     await getTarget(ctx, id),
     { name: "Three at once", check: { timeout: 2000, method: "HEAD", headers: { "X-Api-Key": "***" } } },
     "edits at the same time do not undo each other",
   );
-  t.match(await sql`select version from targets where id = ${id}`, [{ version: 13 }]);
+  matchObject(t, await sql`select version from targets where id = ${id}`, [{ version: 13 }]);
 });
 
 t.test("targets of another organisation are absent, and every verb requires its scope", async (t) => {
@@ -251,7 +262,7 @@ t.test("targets of another organisation are absent, and every verb requires its 
     ...verbs(ctx, "x' or 1=1"),
     ...verbs(ctx, id.toUpperCase()),
   ])
-    t.match(await refusal(t, verb), { code: "TARGET_NOT_FOUND", message: "Monitor not found.", field: null });
+    matchObject(t, await refusal(t, verb), { code: "TARGET_NOT_FOUND", message: "Monitor not found.", field: null });
   t.equal((await listTargets(outsider, page)).total, 0);
   t.equal((await listMonitors(outsider, page)).total, 0);
   t.equal((await getTarget(ctx, id)).name, "Website");
@@ -263,7 +274,7 @@ t.test("targets of another organisation are absent, and every verb requires its 
     () => deleteTarget(reader, id),
     () => targetToRun(reader, id),
   ])
-    t.match(await refusal(t, verb), { code: "INSUFFICIENT_SCOPE" });
+    matchObject(t, await refusal(t, verb), { code: "INSUFFICIENT_SCOPE" });
   const writer = { ...ctx, scopes: new Set(["targets:write"]) };
   for (const verb of [
     () => getTarget(writer, id),
@@ -271,7 +282,7 @@ t.test("targets of another organisation are absent, and every verb requires its 
     () => listMonitors(writer, page),
     () => getMonitor(writer, id),
   ])
-    t.match(await refusal(t, verb), { code: "INSUFFICIENT_SCOPE" });
+    matchObject(t, await refusal(t, verb), { code: "INSUFFICIENT_SCOPE" });
 });
 
 t.test("monitors: worst first, paused last, counted over all that match", async (t) => {
@@ -314,23 +325,29 @@ t.test("monitors: worst first, paused last, counted over all that match", async 
     ],
   );
   t.strictSame(list.counts, { up: 1, degraded: 1, down: 1, error: 1, unknown: 2, paused: 1 });
-  t.match(list, { total: 7, last_check_at: new Date(clock.now()) });
-  t.match(list.items[0], {
+  matchObject(t, list, { total: 7, last_check_at: new Date(clock.now()) });
+  matchObject(t, list.items[0], {
     last_error: "connection refused",
     open_incident: { severity: "major", regions_down: ["eu"], regions_up: [] },
   });
   const only = await listMonitors(ctx, { ...page, state: "unknown", limit: 1, tag: "shop" });
-  t.match(
+  matchObject(
+    t,
     only,
     { total: 2, items: [{ target: { name: "A never" } }], counts: { up: 1, unknown: 2, paused: 0 } },
     "counts are of all that match, whatever the state asked for",
   );
-  t.match(await listMonitors(ctx, { ...page, state: "paused" }), { total: 1, items: [{ paused: true }] });
-  t.match(await listMonitors(ctx, { ...page, q: "o_n" }), { total: 0, counts: { down: 0 } });
-  t.match((await getMonitor(ctx, down)).regions, [
+  matchObject(t, await listMonitors(ctx, { ...page, state: "paused" }), { total: 1, items: [{ paused: true }] });
+  matchObject(t, await listMonitors(ctx, { ...page, q: "o_n" }), { total: 0, counts: { down: 0 } });
+  matchObject(t, (await getMonitor(ctx, down)).regions, [
     { region: "eu", vote: "failing", live: true, status: "down" },
     { region: "us", vote: "none", live: false, last_slot: null },
   ]);
   clock.advance(day);
-  t.match((await listMonitors(ctx, page)).counts, { down: 0, unknown: 6, paused: 1 }, "silence is not up and not down");
+  matchObject(
+    t,
+    (await listMonitors(ctx, page)).counts,
+    { down: 0, unknown: 6, paused: 1 },
+    "silence is not up and not down",
+  );
 });

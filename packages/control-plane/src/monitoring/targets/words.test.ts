@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import type { Explanation } from "../../alerting/incidents/schema.ts";
 import { latestBucket, phasesOf } from "../results/service.ts";
 import { rangeOf, shadesOf } from "./monitor-page.ts";
@@ -79,7 +80,7 @@ const said = (worst: MonitorRow[], some: Partial<Counts>) => {
 
 t.test("a range of time: RFC 3339 or as a form sends it, a minute at least, never in the future", async (t) => {
   const read = (from: string, to: string) => rangeOf({ from, to }, now);
-  t.match(read("2026-11-20T10:00:00+01:00", "2026-11-20T10:00"), {
+  matchObject(t, read("2026-11-20T10:00:00+01:00", "2026-11-20T10:00"), {
     fixed: true,
     from: Date.parse("2026-11-20T09:00:00Z"),
     to: Date.parse("2026-11-20T10:00:00Z"),
@@ -92,7 +93,7 @@ t.test("a range of time: RFC 3339 or as a form sends it, a minute at least, neve
     ["yesterday", "2026-11-20T09:00"],
     ["2026-13-45T10:00", "2026-11-20T09:00"],
   ] as const)
-    t.match(read(from, to), { fixed: false, key: "24h", from: now - 86_400_000, to: now }, from);
+    matchObject(t, read(from, to), { fixed: false, key: "24h", from: now - 86_400_000, to: now }, from);
 });
 
 t.test("the sentence on top names what failing monitors share", async (t) => {
