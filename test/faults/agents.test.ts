@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { jitterMs, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import { agentIn, castIn } from "../harness/cast.ts";
@@ -163,6 +164,6 @@ t.test("every slot is run by one agent of the region, while agents join, deregis
   await complete();
   t.equal(await first.stop("SIGTERM"), 0);
 
-  t.match(await sql`select count(*)::int as n from results where status <> 'up' and not skip`, [{ n: 0 }]);
-  t.match(await sql`select count(*)::int as n from incidents`, [{ n: 0 }]);
+  matchObject(t, await sql`select count(*)::int as n from results where status <> 'up' and not skip`, [{ n: 0 }]);
+  matchObject(t, await sql`select count(*)::int as n from incidents`, [{ n: 0 }]);
 });

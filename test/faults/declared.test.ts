@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { connect } from "../harness/api.ts";
 import { castIn, type Person } from "../harness/cast.ts";
 import { asUser, type CommitPoint, createReplicaUser, openCommitFaults } from "../harness/commit-faults.ts";
@@ -153,7 +154,10 @@ for (const table of tables)
     t.equal(await reply, null, "there was no answer");
     t.strictSame(await rowsOf(olga.orgId), nothing);
     const api = connect(t, survivor.url, olga.token);
-    t.match(await api.post("/api/v1/config/apply", body), { status: 200, body: { summary: { create: objects } } });
+    matchObject(t, await api.post("/api/v1/config/apply", body), {
+      status: 200,
+      body: { summary: { create: objects } },
+    });
     t.strictSame(await rowsOf(olga.orgId), everything);
   });
 
@@ -191,7 +195,7 @@ t.test("files of the server: a replica is killed in the middle, and the other on
   const api = connect(t, second.url, olga.token);
   await waitFor("the state", async () => (await api.get("/api/v1/config")).body.file?.ok === true);
   t.strictSame(await rowsOf(olga.orgId), everything);
-  t.match((await api.get("/api/v1/config")).body, { projects: [{ applied_by: { name: "declared files" } }] });
+  matchObject(t, (await api.get("/api/v1/config")).body, { projects: [{ applied_by: { name: "declared files" } }] });
   await second.stop();
 });
 

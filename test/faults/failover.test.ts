@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { openPool } from "@statusmesh/control-plane/platform/db/connect";
 import { type Answer, connect } from "../harness/api.ts";
@@ -124,7 +125,8 @@ t.test("a database that takes no writes", async (t) => {
   const target = { name: "Example", check: { type: "tcp", host: "127.0.0.1", port: 80 } };
   const isRefused = async (title: string): Promise<void> => {
     const written = await api.post("/api/v1/targets", target);
-    t.match(
+    matchObject(
+      t,
       { status: written.status, code: written.body.error?.code },
       { status: 503, code: "DEPENDENCY_DOWN" },
       title,

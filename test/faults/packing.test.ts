@@ -16,6 +16,7 @@ import { newAgent, newOrg, openWorld } from "@statusmesh/control-plane/testing/w
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import type { Sql } from "postgres";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { tempFolder } from "../harness/folder.ts";
 import { harnessProgram, type Program, startProgram } from "../harness/processes.ts";
 import { waitFor } from "../harness/wait.ts";
@@ -209,7 +210,7 @@ await t.test("two at once, to the end; a backup from the middle, restored, is pa
   t.strictSame(await readAll(), before);
   await assertHours(t);
   const state = await packState(system);
-  t.match(state, { waiting: 0, late: 0, mismatches: 0 });
+  matchObject(t, state, { waiting: 0, late: 0, mismatches: 0 });
   const left = await sql`select from results_hourly union all select from changes_hourly`;
   t.equal(left.length, 0, "all hours are packed");
   const restored = { ...middle.system, clock };

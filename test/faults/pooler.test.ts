@@ -6,6 +6,7 @@ import { openPool } from "@statusmesh/control-plane/platform/db/connect";
 import { watchDatabase } from "@statusmesh/control-plane/platform/db/watch";
 import { silentLog } from "@statusmesh/control-plane/platform/process/log";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { connect } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";
@@ -68,7 +69,12 @@ t.test("a start through a pooler is refused until both addresses are configured"
       const ending = await program.ended;
       return program.complaints().includes("cannot be reached") ? null : { ending, said: program.complaints() };
     });
-    t.match(refused, { ending: 78, said: /is behind a pooler like PgBouncer\. Set database\.prepare = false/ }, title);
+    matchObject(
+      t,
+      refused,
+      { ending: 78, said: /is behind a pooler like PgBouncer\. Set database\.prepare = false/ },
+      title,
+    );
     pooler.kill("SIGKILL");
     await once(pooler, "exit");
   }
@@ -85,7 +91,7 @@ t.test("a start through a pooler is refused until both addresses are configured"
     const ending = await program.ended;
     return ending === 75 ? null : { ending, said: program.complaints() };
   });
-  t.match(refused, { ending: 78, said: /database\.listen_url lead to different databases/ });
+  matchObject(t, refused, { ending: 78, said: /database\.listen_url lead to different databases/ });
 });
 
 t.test("concurrent queries through a pooler get their own rows", async (t) => {
@@ -161,12 +167,15 @@ t.test("a control plane behind a pooler in transaction mode", async (t) => {
   const held = pull(first.cursor);
   const target = { name: "Example", check: { type: "tcp", host: "127.0.0.1", port: 80 } };
   const { body: made } = await people[0]!.post("/api/v1/targets", target);
-  t.match((await held).body, { checks: [{ target_id: made.id }] });
+  matchObject(t, (await held).body, { checks: [{ target_id: made.id }] });
   t.equal((await people[0]!.get("/readyz")).status, 200);
 
   pooler.kill("SIGKILL");
   await once(pooler, "exit");
-  t.match(await people[0]!.get("/api/v1/targets"), { status: 503, body: { error: { code: "DEPENDENCY_DOWN" } } });
+  matchObject(t, await people[0]!.get("/api/v1/targets"), {
+    status: 503,
+    body: { error: { code: "DEPENDENCY_DOWN" } },
+  });
   pooler = startPooler(t, database, port, "");
   await waitFor("the pooler to be back", async () => (await people[0]!.get("/readyz")).status === 200);
   t.equal((await people[0]!.get("/api/v1/targets")).body.total, 1);

@@ -1,6 +1,7 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { phaseMs } from "@statusmesh/shared/schedule";
 import { agentIn, castIn } from "../harness/cast.ts";
@@ -100,7 +101,7 @@ t.test("a clock that is an hour off, or is stepped, changes no slot, time or inc
     Math.abs(opened.started - down) < slack && Math.abs(closed.ended! - up) < slack,
     "start and end of the incident are correct",
   );
-  t.match(await sql`select count(*)::int as n from incidents`, [{ n: 1 }]);
+  matchObject(t, await sql`select count(*)::int as n from incidents`, [{ n: 1 }]);
 
   for (const region of Object.keys(regions)) {
     const own = (await rows()).filter((row) => row.region === region);
@@ -128,7 +129,8 @@ t.test("a clock that is an hour off, or is stepped, changes no slot, time or inc
       .filter(({ msg }) => msg.includes("clock"))
       .map(({ msg }) => msg),
   );
-  t.match(
+  matchObject(
+    t,
     clockWarnings,
     [[/clock is 3[56]\d\d s ahead of the control plane's/], [/clock is 3[56]\d\d s behind the control plane's/], []],
     "a wrong clock is logged once; a step is not noticed and changes nothing",
@@ -194,13 +196,13 @@ t.test("an agent whose network is down hands its targets to its neighbour, and t
   t.equal(linesOf(cut, "error").filter(({ msg }) => msg.includes("own network is down")).length, 1, "logged once");
   rmSync(cable);
   await waitFor("the targets to be shared again", shared);
-  t.match(await sql`select id from agents where impaired_since is not null`, []);
+  matchObject(t, await sql`select id from agents where impaired_since is not null`, []);
   const back = Date.now();
   await waitFor("every target to be reached", () => servers.every(({ arrivals }) => arrivals.some((at) => at > back)));
   const results = await counted();
   t.equal(results.down, 0, "a run without a network is no evidence");
   t.ok(results.skipped > 0, "and is stored as skipped");
-  t.match(await sql`select count(*)::int as n from incidents`, [{ n: 0 }]);
+  matchObject(t, await sql`select count(*)::int as n from incidents`, [{ n: 0 }]);
   t.strictSame(linesOf(fine, "error"), []);
   for (const agent of [cut, fine]) t.equal(await agent.stop("SIGTERM"), 0);
 });

@@ -3,6 +3,7 @@ import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { connect } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";
@@ -99,17 +100,21 @@ t.test("both sides name the other version of the protocol, and results wait for 
         },
       },
     };
-    t.match(
+    matchObject(
+      t,
       await api.post("/api/agent/pull", { protocol, agent_version: "9.0.0", wishes: ["new"] }),
       wanted,
       "also with unknown fields",
     );
-    t.match(
+    matchObject(
+      t,
       await api.post("/api/agent/results", { ...batchOf([runOf(id, Date.now())]), protocol, extra: true }),
       wanted,
     );
   }
-  t.match(await api.post("/api/agent/pull", { protocol: 1, agent_version: "9.0.0", wishes: ["new"] }), { status: 400 });
+  matchObject(t, await api.post("/api/agent/pull", { protocol: 1, agent_version: "9.0.0", wishes: ["new"] }), {
+    status: 400,
+  });
 
   // A proxy that makes the agent one of another release.
   let other = false;
@@ -164,7 +169,9 @@ t.test("both sides name the other version of the protocol, and results wait for 
   // Pulls and results are tried once a minute each.
   const minutes = Math.floor((performance.now() - since) / 60_000);
   t.ok(refused <= 3 + 2 * minutes, `the agent backs off: ${refused} requests`);
-  t.match(complaints(program), [/results cannot be reported and are kept .*speaks version 1 .* the agent speaks 2/]);
+  matchObject(t, complaints(program), [
+    /results cannot be reported and are kept .*speaks version 1 .* the agent speaks 2/,
+  ]);
   t.equal(await program.stop("SIGTERM"), 0);
 
   other = false;

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
@@ -321,10 +322,10 @@ t.test("an agent that is killed is replaced by the next one with its token", asy
       const { body } = await apis[1]!.get(`/api/v1/targets/${target.id}/results?region=away`);
       return body.items.find((it: Json) => it.timestamp > after) ?? null;
     });
-  t.match(await resultFrom(""), { region: "away", status: "up" });
+  matchObject(t, await resultFrom(""), { region: "away", status: "up" });
   t.equal(await killed.stop("SIGKILL"), "SIGKILL");
   const at = new Date().toISOString();
   const next = start();
-  t.match(await resultFrom(at), { region: "away", status: "up" });
+  matchObject(t, await resultFrom(at), { region: "away", status: "up" });
   t.equal(await next.stop("SIGTERM"), 0, "an ordinary stop exits with 0");
 });

@@ -2,6 +2,7 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { type Api, ApiError, connectApi } from "sm-agent/protocol/api";
 import { correctedClock } from "sm-agent/clock";
@@ -109,7 +110,7 @@ t.test("on a full disk, results that do not fit wait in memory and are written w
   for (let slot = 0; slot < 20_000; slot++) spool.append({ result: runOf(id, slot) });
   await t.rejects(spool.flush(), /the spool cannot be written: .*(ENOSPC|the disk accepts no more writes)/);
   t.equal(spool.waiting, 20_000);
-  t.match(logged, [/^the spool cannot be written, results wait in memory/], "logged once");
+  matchObject(t, logged, [/^the spool cannot be written, results wait in memory/], "logged once");
   rmSync(join(folder, "of somebody else"));
   // The disk is still too small for all results; each acknowledged batch makes room.
   for (let batch = await spool.take(1000, "fresh"); batch !== null; batch = await spool.take(1000, "fresh")) {
@@ -223,13 +224,13 @@ t.test("after an hour without a control plane the history has no gap, and only o
       started_at: string;
     }[];
   const { body: periods } = await api.get(`/api/v1/targets/${over}/incidents?${span}`);
-  t.match(periods.items, [{}], "the incident that is over is in the history");
+  matchObject(t, periods.items, [{}], "the incident that is over is in the history");
   t.equal(periods.total, 1);
   t.strictSame(
     (await about(over)).filter(({ state }) => state === "open"),
     [],
   );
-  t.match(await about(ongoing), [{ state: "open" }]);
+  matchObject(t, await about(ongoing), [{ state: "open" }]);
   const notices = await sql<{ target_id: string; reason: string }[]>`
     select i.target_id, d.reason from deliveries d join incidents i on i.id = d.incident_id order by d.id`;
   t.strictSame(

@@ -7,6 +7,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { correctedClock } from "sm-agent/clock";
 import { preflight, type PreflightOptions, type PreflightResult } from "sm-agent/commands/preflight";
@@ -71,7 +72,7 @@ t.test("against a real control plane: test-config, then run, status and spool", 
   const args = ["--url", url, "--token-file", tokenFile, "--spool-dir", spool];
 
   const fine = await ask(t, ["test-config", ...args]);
-  t.match(fine, { code: 0, complaints: "" });
+  matchObject(t, fine, { code: 0, complaints: "" });
   t.match(
     fine.text,
     /✔ ok {4}control plane: StatusMesh \d+\.\d+\.\d+ accepts the token: this is agent "agent [^"]+" of region default/,
@@ -83,10 +84,10 @@ t.test("against a real control plane: test-config, then run, status and spool", 
   t.strictSame(row, { last_seen_at: null, version: null }, "the agent does not count as live");
   fs.chmodSync(tokenFile, 0o644);
   const open = await ask(t, ["test-config", ...args, "--json"]);
-  t.match({ code: open.code, ...findingsOf(open.text) }, { code: 0, "token file": /^warn: .*chmod 600/ });
+  matchObject(t, { code: open.code, ...findingsOf(open.text) }, { code: 0, "token file": /^warn: .*chmod 600/ });
   fs.chmodSync(tokenFile, 0o600);
 
-  t.match(await ask(t, ["status", "--spool-dir", spool]), { code: 1, text: /not running \(never seen here\)/ });
+  matchObject(t, await ask(t, ["status", "--spool-dir", spool]), { code: 1, text: /not running \(never seen here\)/ });
   const target = await startTcpTarget(t);
   await insertTargets(sql, {
     ids: [newId()],
@@ -105,7 +106,7 @@ t.test("against a real control plane: test-config, then run, status and spool", 
   const written = () =>
     JSON.parse(fs.readFileSync(join(spool, "status.json"), "utf8")) as { region: string; pid: number };
   await waitFor("a state with a pull", () => written().region === "default");
-  t.match(await json(), {
+  matchObject(t, await json(), {
     state: "running",
     region: "default",
     control_plane: url,
@@ -116,29 +117,30 @@ t.test("against a real control plane: test-config, then run, status and spool", 
   });
   t.equal(fs.statSync(join(spool, "status.json")).mode & 0o777, 0o600);
   const words = await ask(t, ["status"], { SM_AGENT_SPOOL_DIR: spool });
-  t.match(words, { code: 0, text: /^✔ running \(for \d+ s\)\nversion {8}\d.*\nlast pull {6}\d+ s ago/s });
-  t.match(await ask(t, ["spool", "--spool-dir", spool, "--verify"]), {
+  matchObject(t, words, { code: 0, text: /^✔ running \(for \d+ s\)\nversion {8}\d.*\nlast pull {6}\d+ s ago/s });
+  matchObject(t, await ask(t, ["spool", "--spool-dir", spool, "--verify"]), {
     code: 0,
     text: new RegExp(`^used by {2}pid ${running.pid}\n.*damaged {2}nothing`, "s"),
   });
-  t.match(findingsOf((await ask(t, ["test-config", ...args, "--json"])).text), {
+  matchObject(t, findingsOf((await ask(t, ["test-config", ...args, "--json"])).text), {
     spool: /^warn: .* is used by an agent now/,
   });
   t.notMatch(fs.readFileSync(join(spool, "status.json"), "utf8") + words.text + fine.text + open.text, agent.token);
 
   await running.stop();
-  t.match(await json(), { state: "not running", stopped_at: /Z$/ });
+  matchObject(t, await json(), { state: "not running", stopped_at: /Z$/ });
   const killed = startProgram(t, program, ["run", ...args], { cwd: folder, env: {} });
   await waitFor("the state of the next one", () => written().pid === killed.pid);
   await killed.stop("SIGKILL");
-  t.match(await ask(t, ["status", "--spool-dir", spool]), {
+  matchObject(t, await ask(t, ["status", "--spool-dir", spool]), {
     code: 1,
     text: /^✖ not running \(last seen \d+ s ago, not stopped cleanly\)/,
   });
 
   await sql`delete from agents where id = ${agent.id}`;
   const refused = await ask(t, ["test-config", ...args, "--json"]);
-  t.match(
+  matchObject(
+    t,
     { code: refused.code, ...findingsOf(refused.text) },
     { code: 77, "control plane": /^fail: it refuses the token .*unknown or was deleted/ },
   );
@@ -244,18 +246,19 @@ t.test("test-config says what keeps the agent from running, and what merely shou
     const results: PreflightResult[] = [];
     for await (const one of preflight({ ...usual, timeoutMs: 10_000, env: {}, ...given })) results.push(one);
     const text = JSON.stringify({ findings: results });
-    t.match(findingsOf(text), findings, title);
+    matchObject(t, findingsOf(text), findings, title);
     t.equal(results.find((one) => one.exit !== undefined)?.exit ?? 0, exit, title);
     t.notMatch(text, /hush/, title);
   }
   t.notOk(fs.existsSync(join(folder, "sm-agent.lock")), "the folder is given back");
   const none = await ask(t, ["test-config", "--json", "--url", good]);
-  t.match(
+  matchObject(
+    t,
     { code: none.code, ...findingsOf(none.text) },
     { code: 64, token: /^fail: a token is missing\. Set --token-file or SM_AGENT_TOKEN/ },
   );
   const wrong = await ask(t, ["test-config", "--url", "ftp://x"], { SM_AGENT_TOKEN: secret });
-  t.match(wrong, { code: 64, text: "", complaints: /^sm-agent: [^\n]*must be an http or https URL\.\n$/ });
+  matchObject(t, wrong, { code: 64, text: "", complaints: /^sm-agent: [^\n]*must be an http or https URL\.\n$/ });
 });
 
 t.test("spool reads a folder and changes nothing in it", async (t) => {
@@ -276,7 +279,7 @@ t.test("spool reads a folder and changes nothing in it", async (t) => {
   const { code, text } = await ask(t, ["spool", "--spool-dir", folder, "--json", "--verify"]);
   t.equal(code, 0);
   const oldest = new Date(slots[10]!).toISOString();
-  t.match(JSON.parse(text), {
+  matchObject(t, JSON.parse(text), {
     waiting: 40,
     oldest,
     newest: new Date(slots[49]!).toISOString(),
@@ -286,14 +289,14 @@ t.test("spool reads a folder and changes nothing in it", async (t) => {
     used_by: null,
     segments: [{ file: segment, region: "fra", waiting: 40 }],
   });
-  t.match(JSON.parse((await ask(t, ["spool", "--spool-dir", folder, "--json"])).text), { waiting: 40, oldest });
+  matchObject(t, JSON.parse((await ask(t, ["spool", "--spool-dir", folder, "--json"])).text), { waiting: 40, oldest });
 
   const broken = Buffer.from(before);
   const middle = broken.indexOf("[", Math.floor(broken.length / 2));
   broken[middle + 3] = broken[middle + 3]! ^ 1;
   fs.writeFileSync(join(folder, segment), broken);
   const damaged = await ask(t, ["spool", "--spool-dir", folder]);
-  t.match(damaged, {
+  matchObject(t, damaged, {
     code: 1,
     text: new RegExp(
       `waiting {2}39 results.*dropped {2}1 ever.*! ${segment}: a result in the spool is damaged and lost`,
@@ -301,15 +304,15 @@ t.test("spool reads a folder and changes nothing in it", async (t) => {
     ),
   });
   fs.writeFileSync(join(folder, segment), broken.subarray(0, broken.length - 7));
-  t.match(await ask(t, ["spool", "--spool-dir", folder]), {
+  matchObject(t, await ask(t, ["spool", "--spool-dir", folder]), {
     code: 1,
     text: /the end of a segment of the spool is cut off/,
   });
   fs.writeFileSync(join(folder, segment), "something else");
-  t.match(await ask(t, ["spool", "--spool-dir", folder]), { code: 1, text: /set aside: it is no segment/ });
+  matchObject(t, await ask(t, ["spool", "--spool-dir", folder]), { code: 1, text: /set aside: it is no segment/ });
   t.strictSame(fs.readdirSync(folder), [segment], "nothing is renamed, removed or added");
   t.equal(fs.readFileSync(join(folder, segment), "utf8"), "something else");
-  t.match(await ask(t, ["spool", "--spool-dir", join(folder, "none")]), {
+  matchObject(t, await ask(t, ["spool", "--spool-dir", join(folder, "none")]), {
     code: 78,
     complaints: /^sm-agent: the spool folder .* cannot be read \(ENOENT[^\n]*\n$/,
   });
@@ -400,8 +403,8 @@ t.test("completions name the commands, kinds and options there are", async (t) =
   t.strictSame(complete("check", "tls"), ["tls_cert", "tls-cert"]);
   t.strictSame(complete("check", "http", "https://example.org", "--bear"), ["--bearer-token-file"]);
   for (const shell of ["zsh", "fish"])
-    t.match(await ask(t, ["completion", shell]), { code: 0, text: /test-config[^]*--expect-status/ });
-  t.match(await ask(t, ["completion", "ksh"]), {
+    matchObject(t, await ask(t, ["completion", shell]), { code: 0, text: /test-config[^]*--expect-status/ });
+  matchObject(t, await ask(t, ["completion", "ksh"]), {
     code: 64,
     complaints: /^sm-agent: [^\n]*Allowed choices are bash, zsh, fish\.\n$/,
   });

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { filesInWords } from "@statusmesh/control-plane/interfaces/declared/service";
 import { backup, restore } from "@statusmesh/control-plane/operator/commands/backup";
 import { doctor } from "@statusmesh/control-plane/operator/commands/doctor";
@@ -83,7 +84,7 @@ t.test("from the embedded database to a PostgreSQL of one's own", async (t) => {
   const before = await counts(sql);
 
   const written = await run(["backup", file]);
-  t.match(written, {
+  matchObject(t, written, {
     code: 0,
     out: /^Wrote .*statusmesh\.backup: \d+ tables, \d+ rows, [\d.]+ MB\.\n.*needs the key too/,
   });
@@ -92,12 +93,14 @@ t.test("from the embedded database to a PostgreSQL of one's own", async (t) => {
     fs.readdirSync(folder).filter((name) => name.endsWith(".part")),
     [],
   );
-  t.match(
+  matchObject(
+    t,
     await commandHere(folder, env, (config, say) => backup(config, clock, file, say)),
     { code: 78, complaints: /exists already/ },
     "an older backup is not overwritten",
   );
-  t.match(
+  matchObject(
+    t,
     await restoredHere(file, {}),
     { code: 75, complaints: /Another StatusMesh .* already uses/ },
     "not beside a service",
@@ -115,19 +118,22 @@ t.test("from the embedded database to a PostgreSQL of one's own", async (t) => {
     const bad = join(folder, "bad");
     fs.writeFileSync(bad, bytes);
     const refused = await restoredHere(bad, own.env);
-    t.match(refused, { code: 78, complaints: complaint }, title);
+    matchObject(t, refused, { code: 78, complaints: complaint }, title);
     t.notMatch(refused.complaints, "\n", "in one line");
   }
   t.equal(await service.stop(), 0);
 
   const restored = await run(["restore", file], own.env);
-  t.match(restored, { code: 0, out: /^Restored \d+ tables with \d+ rows, as of 2\d{3}-/ }, restored.complaints);
+  matchObject(t, restored, { code: 0, out: /^Restored \d+ tables with \d+ rows, as of 2\d{3}-/ }, restored.complaints);
   t.strictSame(await counts(own.sql), { ...before, deleted: 0 }, "every row is there");
-  t.match(await restoredHere(file, own.env), { code: 78, complaints: /The database is not empty: it has 1 org/ });
+  matchObject(t, await restoredHere(file, own.env), {
+    code: 78,
+    complaints: /The database is not empty: it has 1 org/,
+  });
 
   const again = await startControlPlane(t, { folder, port, env: { ...env, ...own.env } });
   const { body } = await api.get("/api/v1/targets");
-  t.match(body, { total: 1, items: [{ id: target.id, name: target.name }] });
+  matchObject(t, body, { total: 1, items: [{ id: target.id, name: target.name }] });
   seen.length = 0;
   await isUp(target.id);
   t.equal(seen.at(-1)?.authorization, "Bearer the-secret", "what was sealed opens with the key");
@@ -137,10 +143,14 @@ t.test("from the embedded database to a PostgreSQL of one's own", async (t) => {
 t.test("into another embedded database, where the key is missing", async (t) => {
   const elsewhere = tempFolder(t, "bak");
   const restored = await run(["restore", file], { SM_SECURITY__CREDENTIALS_KEK_BASE64: "" }, elsewhere);
-  t.match(restored, { code: 1, out: /The stored credentials of 1 monitor cannot be opened/ });
-  t.match(await commandHere(elsewhere, env, (config, say) => doctor(() => config, clock, say, false, filesInWords)), {
-    out: /secrets +those of 1 monitor, 0 heartbeats, 0 channels and 0 webhook subscribers can be opened/,
-  });
+  matchObject(t, restored, { code: 1, out: /The stored credentials of 1 monitor cannot be opened/ });
+  matchObject(
+    t,
+    await commandHere(elsewhere, env, (config, say) => doctor(() => config, clock, say, false, filesInWords)),
+    {
+      out: /secrets +those of 1 monitor, 0 heartbeats, 0 channels and 0 webhook subscribers can be opened/,
+    },
+  );
 });
 
 async function counts(sql: Awaited<ReturnType<typeof cloneDatabase>>["sql"]) {

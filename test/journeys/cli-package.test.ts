@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 
 const root = join(import.meta.dirname, "../../..");
 const { packCli } = (await import(pathToFileURL(join(root, "infra/scripts/pack-cli.mjs")).href)) as {
@@ -51,7 +52,9 @@ t.test("npm installs it without a registry: it depends on nothing, and loads wha
       "package/package.json",
     ],
   );
-  t.match(JSON.parse(readFileSync(join(installed, "config.schema.json"), "utf8")), { properties: { monitors: {} } });
+  matchObject(t, JSON.parse(readFileSync(join(installed, "config.schema.json"), "utf8")), {
+    properties: { monitors: {} },
+  });
   const licences = readFileSync(join(installed, "bin/THIRD-PARTY-LICENSES"), "utf8");
   for (const name of ["commander", "typebox", "yaml"]) t.match(licences, new RegExp(`^${name} \\d.*\\n\\n.*\\S`, "m"));
 
@@ -66,12 +69,17 @@ t.test("npm installs it without a registry: it depends on nothing, and loads wha
     "{type: http, url: https://example.org, expected_body_matches: a+, expected_json: [{path: $.a, op: exists}]}";
   writeFileSync(join(folder, "late.yaml"), `version: 1\nproject: shop\nmonitors: {a: {name: A, check: ${check}}}\n`);
   const late = spawnSync(program, ["validate", "late.yaml"], { cwd: folder, encoding: "utf8" });
-  t.match(late, { status: 0, stderr: /no errors/ }, "libraries that are loaded on first use are inside");
+  matchObject(t, late, { status: 0, stderr: /no errors/ }, "libraries that are loaded on first use are inside");
   const taken = spawnSync(program, ["import", "kuma", "--env-file", "new.env", "none.db"], {
     cwd: folder,
     encoding: "utf8",
   });
-  t.match(taken, { status: 1, stderr: /none\.db cannot be read/ }, "Node.js does not take --env-file for its own");
+  matchObject(
+    t,
+    taken,
+    { status: 1, stderr: /none\.db cannot be read/ },
+    "Node.js does not take --env-file for its own",
+  );
 
   const bytes = Object.fromEntries(
     [

@@ -5,6 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { filesInWords } from "@statusmesh/control-plane/interfaces/declared/service";
 import { giveAccess } from "@statusmesh/control-plane/operator/commands/bootstrap-owner";
 import { doctor } from "@statusmesh/control-plane/operator/commands/doctor";
@@ -144,7 +145,7 @@ t.test("the doctor finds a running service well, and says what is not", async (t
   t.match(ill.out, /^ok {6}database {7}PostgreSQL 18\.\S+, embedded$/m);
 
   const confused = await run(["doctor"], { SM_SERVER__BINDD: "x" });
-  t.match(confused, {
+  matchObject(t, confused, {
     code: 1,
     out: /^FAIL {4}configuration {2}SM_SERVER__BINDD is not a known setting; did you mean SM_SERVER__BIND\?$/,
   });
@@ -166,12 +167,12 @@ t.test("telegram-webhook registers the hook of the configured bot", async (t) =>
     SM_CHANNELS__TELEGRAM__WEBHOOK_SECRET: "0123456789abcdef",
     SM_CHANNELS__ENDPOINTS__TELEGRAM: `http://127.0.0.1:${(telegram.address() as AddressInfo).port}`,
   };
-  t.match(await registered({}), { code: 78, out: /^There is no bot: set channels\.telegram/ });
+  matchObject(t, await registered({}), { code: 78, out: /^There is no bot: set channels\.telegram/ });
   const plain = await registered({ ...bot, SM_SERVER__PUBLIC_URL: "http://127.0.0.1:8080" });
-  t.match(plain, { code: 78, out: /^Telegram sends to https only/ });
+  matchObject(t, plain, { code: 78, out: /^Telegram sends to https only/ });
   t.same(requests, []);
 
-  t.match(await run(["telegram-webhook"], bot), {
+  matchObject(t, await run(["telegram-webhook"], bot), {
     code: 0,
     out: "Telegram sends updates to https://status.example.org/hooks/telegram.",
   });
@@ -187,7 +188,7 @@ t.test("telegram-webhook registers the hook of the configured bot", async (t) =>
   ]);
   reply = { status: 401, body: '{"ok":false,"error_code":401,"description":"Unauthorized"}' };
   const refused = await registered(bot);
-  t.match(refused, { code: 1, out: "Telegram answered 401: Unauthorized" });
+  matchObject(t, refused, { code: 1, out: "Telegram answered 401: Unauthorized" });
   t.notMatch(refused.out + refused.complaints, "secret-token");
 });
 
@@ -199,22 +200,27 @@ t.test("bootstrap-owner gives a link that the service takes, and a token only wh
     await giveAccess(config, clock, { email: null, tokenDays: null }, say);
     return 0;
   });
-  t.match(plain, { code: 0, out: /^Owner: owner@localhost\nSign in within 15 minutes: http\S+\/sign-in\/[\w-]+$/ });
+  matchObject(t, plain, {
+    code: 0,
+    out: /^Owner: owner@localhost\nSign in within 15 minutes: http\S+\/sign-in\/[\w-]+$/,
+  });
   const [code] = /[\w-]+$/.exec(plain.out)!;
-  t.match(await connect(t, `http://127.0.0.1:${port}`, null).post("/api/v1/sessions", { code }), { status: 201 });
+  matchObject(t, await connect(t, `http://127.0.0.1:${port}`, null).post("/api/v1/sessions", { code }), {
+    status: 201,
+  });
   t.equal(await tokens(), before, "no token");
 
   const days = await run(["bootstrap-owner", "--token", "--expires-in-days", "7"], here);
   const [, until, secret] = /^API token, shown this once, until (\S+): (sm_live_\S+)$/m.exec(days.out)!;
   t.ok(Math.abs(Date.parse(until!) - Date.now() - 7 * 86_400_000) < 3_600_000);
-  t.match((await connect(t, `http://127.0.0.1:${port}`, secret!).get("/api/v1/me")).body, { role: "owner" });
-  t.match(await run(["bootstrap-owner", "--expires-in-days", "0"], here), { complaints: /from 1 to 365/ });
+  matchObject(t, (await connect(t, `http://127.0.0.1:${port}`, secret!).get("/api/v1/me")).body, { role: "owner" });
+  matchObject(t, await run(["bootstrap-owner", "--expires-in-days", "0"], here), { complaints: /from 1 to 365/ });
 });
 
 t.test("SIGHUP reads the abuse lists again", async (t) => {
   const onto = (url: string) =>
     api.post("/api/v1/targets", { name: "Listed?", check: { type: "http", url }, interval: 3600 });
-  t.match(await onto("https://www.evil.example/"), {
+  matchObject(t, await onto("https://www.evil.example/"), {
     status: 400,
     body: { error: { code: "DOMAIN_DENYLISTED", field: "/check/url" } },
   });
@@ -227,7 +233,8 @@ t.test("SIGHUP reads the abuse lists again", async (t) => {
   fs.writeFileSync(list, "domains: [");
   process.kill(service.pid, "SIGHUP");
   await waitFor("the complaint", () => service.log.some((line) => line.includes("the old ones stay")));
-  t.match(
+  matchObject(
+    t,
     await onto("https://other.example/"),
     { status: 400, body: { error: { code: "DOMAIN_DENYLISTED" } } },
     "a broken file changes nothing",
@@ -238,7 +245,8 @@ t.test("SIGHUP reads the abuse lists again", async (t) => {
     await (await serve(config, clock, silentLog)).stop();
     return 0;
   });
-  t.match(
+  matchObject(
+    t,
     refused,
     { code: 78, complaints: /abuse\.domain_denylist_file: .*domains\.yaml cannot be used/ },
     "and lets no service start",
@@ -251,12 +259,12 @@ t.test("the key of the secrets is changed beside a running service", async (t) =
   t.strictSame(await checkNow(), ["up", "Bearer the-secret"], "with both keys it opens what the old one sealed");
   // How many targets there are depends on when the reloaded deny-list took effect; one of them holds a secret.
   const rotated = await run(["rotate-kek"], withBoth);
-  t.match(rotated, { code: 0, out: /^targets: 1 of \d sealed anew\n/ });
+  matchObject(t, rotated, { code: 0, out: /^targets: 1 of \d sealed anew\n/ });
   t.strictSame(await checkNow(), ["up", "Bearer the-secret"]);
-  t.match(await rotatedHere(withBoth), { code: 0, out: /^targets: 0 of \d sealed anew\n/ }, "once is enough");
+  matchObject(t, await rotatedHere(withBoth), { code: 0, out: /^targets: 0 of \d sealed anew\n/ }, "once is enough");
   await service.stop();
   service = await start(withNew);
   t.strictSame(await checkNow(), ["up", "Bearer the-secret"], "the new key alone opens it");
-  t.match(await rotatedHere(usual), { code: 78, complaints: /There is no key to seal under/ });
+  matchObject(t, await rotatedHere(usual), { code: 78, complaints: /There is no key to seal under/ });
   await service.stop();
 });

@@ -1,5 +1,6 @@
 import type { BrowserContext, Page } from "playwright-core";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { connect } from "../harness/api.ts";
 import { findings, looksRight, openBrowser, openPage } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
@@ -50,7 +51,7 @@ t.test("communication", async (t) => {
     await page.getByRole("button", { name: "Schedule maintenance" }).click();
     await page.waitForURL(/\/maintenance\/[0-9a-f-]{36}$/);
     const [made] = (await api.get("/api/v1/maintenance")).body.items;
-    t.match(made, {
+    matchObject(t, made, {
       starts_at: "2126-11-21T18:00:00.000Z",
       ends_at: "2126-11-21T20:00:00.000Z",
       recurrence: { rule: "FREQ=WEEKLY;BYDAY=TH;COUNT=3", time_zone: "Asia/Calcutta" },
@@ -74,7 +75,7 @@ t.test("communication", async (t) => {
     await page.getByRole("button", { name: "Save" }).click();
     await page.waitForURL(/\/maintenance\/[0-9a-f-]{36}$/);
     const [changed] = (await api.get("/api/v1/maintenance")).body.items;
-    t.match(changed, { title: "Database upgrade of the shop", starts_at: "2126-11-21T18:00:00.000Z" });
+    matchObject(t, changed, { title: "Database upgrade of the shop", starts_at: "2126-11-21T18:00:00.000Z" });
     t.equal(changed.component_ids.length, 1);
   });
 
@@ -117,7 +118,7 @@ t.test("communication", async (t) => {
     await page.getByRole("button", { name: "Report incident" }).click();
     await page.waitForURL(/\/incidents\/[0-9a-f-]{36}$/);
     t.match(await page.locator("main").textContent(), /Reported manually/);
-    t.match((await api.get("/api/v1/incidents")).body.items[0], {
+    matchObject(t, (await api.get("/api/v1/incidents")).body.items[0], {
       target_id: monitor.id,
       opened_by: "person",
       public_title: "Results are stale",
@@ -128,7 +129,7 @@ t.test("communication", async (t) => {
     await page.locator(".title .pill", { hasText: "Closed" }).waitFor();
     await page.goto("/settings/audit");
     const log = (await page.getByRole("table").textContent())?.replaceAll(/\s+/g, " ");
-    for (const entry of ["Closed incident Search", "Reported incident Search"]) t.match(log, entry);
+    for (const entry of ["Closed incident Search", "Reported incident Search"]) matchObject(t, log, entry);
     const unnamed = page.locator("tr", { hasText: "incident" }).getByText(/^…/);
     t.equal(await unnamed.count(), 0, "no entry of an incident shows an id in place of a name");
   });
@@ -154,7 +155,7 @@ t.test("communication", async (t) => {
       page.waitForResponse((response) => response.request().method() === "PATCH" && response.ok()),
       row.getByRole("button", { name: "Set state of Telephone" }).click(),
     ]);
-    t.match((await api.get(`/api/v1/status-pages/${id}/components`)).body.items[1], {
+    matchObject(t, (await api.get(`/api/v1/status-pages/${id}/components`)).body.items[1], {
       public_name: "Telephone",
       public_group: "Office",
       state: "partial_outage",

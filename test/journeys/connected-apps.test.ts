@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { looksRight, openBrowser, openPage, watchPage } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
@@ -115,7 +116,7 @@ t.test("an app opens its consent page in a popup, is listed and disconnected", a
   // The callback redirects on to another origin, which hands its parameters to the window that opened the popup.
   await opener.getByText("state=journey").waitFor();
   const answer = new URLSearchParams((await opener.locator("#answer").textContent())!);
-  t.match(Object.fromEntries(answer), { state: "journey", iss: "https://status.example.org" });
+  matchObject(t, Object.fromEntries(answer), { state: "journey", iss: "https://status.example.org" });
   const code = answer.get("code")!;
   const tokens = await send("/oauth/token", {
     form: {
@@ -126,7 +127,7 @@ t.test("an app opens its consent page in a popup, is listed and disconnected", a
       code_verifier: verifier,
     },
   });
-  t.match(tokens, { status: 200, body: { scope: "targets:read incidents:read targets:write" } });
+  matchObject(t, tokens, { status: 200, body: { scope: "targets:read incidents:read targets:write" } });
 
   await consent.goto(authorize(`${client.origin}/late`));
   await consent.getByRole("button", { name: "Deny" }).click();
@@ -154,6 +155,6 @@ t.test("an app opens its consent page in a popup, is listed and disconnected", a
   const refused = await send("/oauth/token", {
     form: { grant_type: "refresh_token", client_id: clientId, refresh_token: tokens.body["refresh_token"]! },
   });
-  t.match(refused, { status: 400, body: { error: "invalid_grant" } });
+  matchObject(t, refused, { status: 400, body: { error: "invalid_grant" } });
   await own.close();
 });

@@ -1,5 +1,6 @@
 import type { Dialog, Page } from "playwright-core";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { connect } from "../harness/api.ts";
 import { findings, looksRight, openBrowser, openMenu, openPage } from "../harness/browser.ts";
 import { freePort, startControlPlane } from "../harness/processes.ts";
@@ -186,7 +187,7 @@ t.test("the console", async (t) => {
 
   const { items } = (await api.get("/api/v1/targets")).body;
   const { id } = items[0];
-  t.match(items[0], {
+  matchObject(t, items[0], {
     name: "Checkout API",
     tags: ["prod", "shop"],
     interval: 10,
@@ -357,7 +358,7 @@ t.test("the console", async (t) => {
     await page.getByRole("button", { name: "Save" }).click();
     await page.waitForURL(`**/monitors/${id}`);
     t.same((await api.get(`/api/v1/targets/${id}/regions`)).body, { regions: ["default", "eu"] });
-    t.match((await api.get(`/api/v1/targets/${id}`)).body, { name: "Checkout API" });
+    matchObject(t, (await api.get(`/api/v1/targets/${id}`)).body, { name: "Checkout API" });
 
     await page.goto(`/monitors/${id}/edit`);
     await page.getByLabel("Name", { exact: true }).fill("Checkout");
@@ -369,7 +370,7 @@ t.test("the console", async (t) => {
       /^The settings are saved, the regions are not\. /,
       "a half says that it is one",
     );
-    t.match((await api.get(`/api/v1/targets/${id}`)).body, { name: "Checkout" });
+    matchObject(t, (await api.get(`/api/v1/targets/${id}`)).body, { name: "Checkout" });
     await page.getByRole("checkbox", { name: /default/ }).check();
     t.equal(await beside.count(), 0);
     const sent: string[] = [];
@@ -391,13 +392,13 @@ t.test("the console", async (t) => {
     await other.getByRole("button", { name: "Save" }).click();
     await other.locator("[data-form-error]", { hasText: "This was changed by someone else" }).waitFor();
     t.equal(await other.getByLabel("Name", { exact: true }).inputValue(), "Checkout of the second tab");
-    t.match((await api.get(`/api/v1/targets/${id}`)).body, { name: "Checkout of the first tab" });
+    matchObject(t, (await api.get(`/api/v1/targets/${id}`)).body, { name: "Checkout of the first tab" });
     t.same(await findings(other), []);
     await other.reload();
     await other.getByLabel("Name", { exact: true }).fill("Checkout");
     await other.getByRole("button", { name: "Save" }).click();
     await other.waitForURL(`**/monitors/${id}`);
-    t.match((await api.get(`/api/v1/targets/${id}`)).body, { name: "Checkout" });
+    matchObject(t, (await api.get(`/api/v1/targets/${id}`)).body, { name: "Checkout" });
     await other.close();
   });
 
@@ -501,7 +502,7 @@ t.test("the console", async (t) => {
     t.equal(await page.getByLabel("Brand colour", { exact: true }).inputValue(), "#00aa88");
     await page.getByRole("button", { name: "Save" }).click();
     await page.waitForURL(`**/status-pages/${pageId}`);
-    t.match((await api.get(`/api/v1/status-pages/${pageId}`)).body.branding, {
+    matchObject(t, (await api.get(`/api/v1/status-pages/${pageId}`)).body.branding, {
       display_name: "How we are",
       brand_color: "#00aa88",
       style: "auto",
@@ -522,12 +523,12 @@ t.test("the console", async (t) => {
     await page.getByRole("button", { name: "Save" }).click();
     await page.waitForURL(`**/status-pages/${pageId}`);
     const { branding, ...stored } = (await api.get(`/api/v1/status-pages/${pageId}`)).body;
-    t.match([branding.display_name, stored.logo_url, stored.logo_dark_url], ["How we feel", String, String]);
+    matchObject(t, [branding.display_name, stored.logo_url, stored.logo_dark_url], ["How we feel", String, String]);
     await page.goto(`/status-pages/${pageId}/edit`);
     await page.getByLabel("Remove").first().check();
     await page.getByRole("button", { name: "Save" }).click();
     await page.waitForURL(`**/status-pages/${pageId}`);
-    t.match((await api.get(`/api/v1/status-pages/${pageId}`)).body, { logo_url: null, logo_dark_url: String });
+    matchObject(t, (await api.get(`/api/v1/status-pages/${pageId}`)).body, { logo_url: null, logo_dark_url: String });
   });
 
   await t.test("keys", async (t) => {

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { parse } from "yaml";
 import type { Download } from "playwright-core";
 import { connect } from "../harness/api.ts";
@@ -98,7 +99,7 @@ t.test("what files declare, in the console", async (t) => {
   await page.getByText("Replace destination").click();
   await page.locator('[name="/config/url"]').fill("https://other.example.org/s3cret");
   await page.getByText("${OPS_URL}").waitFor();
-  t.match(parse((await change.textContent())!), {
+  matchObject(t, parse((await change.textContent())!), {
     channels: { ops: { config: { type: "webhook", url: "${OPS_URL}" } } },
   });
   t.notMatch(await change.textContent(), "s3cret");
@@ -127,7 +128,8 @@ t.test("what files declare, in the console", async (t) => {
   await page.locator('[name="/public_group"]').last().waitFor();
   await page.locator('li [name="/public_name"]').fill("Front door");
   await waitFor("what is typed", async () => (await change.textContent())?.includes("Front door") === true);
-  t.match(
+  matchObject(
+    t,
     parse((await change.textContent())!),
     components([{ monitor: "web/front", public_name: "Front door" }, { manual: true }]),
   );
@@ -141,7 +143,7 @@ t.test("what files declare, in the console", async (t) => {
     page.getByRole("button", { name: "Export as YAML" }).click(),
   ]);
   const ofSelection = await yamlIn(selected);
-  t.match(ofSelection, {
+  matchObject(t, ofSelection, {
     project: "shop",
     monitors: { "web/front": { interval: 120, alerts: ["ops"] } },
     channels: { ops: {} },

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { startRegistry } from "sm-agent/rdap/testing";
 import { connect, type Json } from "../harness/api.ts";
 import { startControlPlane } from "../harness/processes.ts";
@@ -43,14 +44,14 @@ t.test("a test and a monitor of the same domain are one question to the registry
     expiration_date: expires,
     registrar: "Example Registrar",
   };
-  t.match(tested, { error: null, matched_expectations: true, result: { status: "up", details } });
+  matchObject(t, tested, { error: null, matched_expectations: true, result: { status: "up", details } });
 
   const created = await api.post("/api/v1/targets", {
     name: "Our name",
     check: check("example.org"),
     alert_confirmations: 1,
   });
-  t.match(created, {
+  matchObject(t, created, {
     status: 201,
     body: { interval: 86_400, check: { warn_days: 30, critical_days: 7, timeout: 30_000 } },
   });
@@ -59,8 +60,9 @@ t.test("a test and a monitor of the same domain are one question to the registry
     "the first result",
     async () => ((await api.get(`/api/v1/targets/${id}/results`)).body as Json).items[0] as Json | undefined,
   );
-  t.match(result, { status: "down", http_status: null, connect_ms: null, details });
-  t.match(
+  matchObject(t, result, { status: "down", http_status: null, connect_ms: null, details });
+  matchObject(
+    t,
     JSON.parse(result["error"] as string),
     { domain: "example.org", days_remaining: 5, expiration_date: expires, registrar: "Example Registrar" },
     "the API has the document",

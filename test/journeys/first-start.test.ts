@@ -8,6 +8,7 @@ import { giveAccess } from "@statusmesh/control-plane/operator/commands/bootstra
 import { silentLog } from "@statusmesh/control-plane/platform/process/log";
 import { serve } from "@statusmesh/control-plane/serve";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { connect } from "../harness/api.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { commandHere } from "../harness/in-process.ts";
@@ -52,10 +53,10 @@ t.test("an empty folder becomes a running service, and stays one over a second s
   const code = first.signInLink!.split("/").at(-1);
   const tries = await Promise.all([1, 2, 3].map(async () => await visitor.post("/api/v1/sessions", { code })));
   t.strictSame(tries.map(({ status }) => status).sort(), [201, 400, 400], "of three who use it at once, one gets in");
-  t.match(tries.find(({ status }) => status === 400)?.body, { error: { code: "SIGN_IN_LINK_INVALID" } });
+  matchObject(t, tries.find(({ status }) => status === 400)?.body, { error: { code: "SIGN_IN_LINK_INVALID" } });
   const cookie = String(tries.find(({ status }) => status === 201)?.headers["set-cookie"]).split(";", 1)[0]!;
   const owner = visitor.with({ cookie });
-  t.match((await owner.get("/api/v1/me")).body, { user: { email: "owner@localhost" }, role: "owner" });
+  matchObject(t, (await owner.get("/api/v1/me")).body, { user: { email: "owner@localhost" }, role: "owner" });
   const page = await owner.get("/");
   t.equal(page.status, 200, "the cookie opens the console");
   t.match(page.headers["content-type"], /^text\/html/);
@@ -69,7 +70,7 @@ t.test("an empty folder becomes a running service, and stays one over a second s
   t.match(printed, /Owner: owner@localhost/);
   const token = /sm_live_\S+/.exec(printed)![0];
   const api = connect(t, first.url, token);
-  t.match((await api.get("/api/v1/me")).body, { user: { email: "owner@localhost" } }, "its token works");
+  matchObject(t, (await api.get("/api/v1/me")).body, { user: { email: "owner@localhost" } }, "its token works");
   const again = await visitor.post("/api/v1/sessions", { code: /\/sign-in\/(\S+)/.exec(printed)![1] });
   t.equal(again.status, 201, "and so does its link");
   const { body: target } = await api.post("/api/v1/targets", {
@@ -92,12 +93,12 @@ t.test("an empty folder becomes a running service, and stays one over a second s
   t.comment(`second start: ${Math.round(performance.now() - began)} ms (to reach: 3000 ms)`);
   t.equal(second.signInLink, null, "who is signed in needs no link");
   t.equal((await owner.get("/api/v1/me")).status, 200, "the session goes on");
-  t.match((await api.get(`/api/v1/targets/${target.id}`)).body, { name: "Kept" });
+  matchObject(t, (await api.get(`/api/v1/targets/${target.id}`)).body, { name: "Kept" });
   t.ok((await count()) >= results, "and the results are there");
 
   t.test("a second service on the same port or the same folder is refused, and disturbs nothing", async (t) => {
     const other = tempFolder(t, "port");
-    t.match(await startHere(other, { SM_SERVER__BIND: `127.0.0.1:${port}` }), {
+    matchObject(t, await startHere(other, { SM_SERVER__BIND: `127.0.0.1:${port}` }), {
       code: 75,
       complaints: new RegExp(`Something already listens on 127\\.0\\.0\\.1:${port}`),
     });
@@ -166,7 +167,7 @@ t.test("root in a folder that only root enters: npm start and npm test simply wo
     await waitFor(`the ${start} start`, () => /is ready:/.test(started.complaints()));
     const cluster = fs.realpathSync(link);
     t.match(cluster, /^\/var\/lib\/statusmesh\/statusmesh-\w+\/postgres$/);
-    t.match(started.log.join("\n"), cluster, "the log says where the database is");
+    matchObject(t, started.log.join("\n"), cluster, "the log says where the database is");
     reap(postmasterOf(clone)!);
     const check = { type: "tcp", host: "127.0.0.1", port };
     target ??= (await api.post("/api/v1/targets", { name: "Kept", check, interval: 10 })).body.id as string;
@@ -209,7 +210,7 @@ async function refused(
   exitCode = 78,
 ): Promise<void> {
   t.equal(await started.ended, exitCode);
-  t.match(started.complaints(), message);
+  matchObject(t, started.complaints(), message);
   t.match(started.complaints(), /^statusmesh: [^\n]+\n$/, "in one line");
 }
 
@@ -293,7 +294,7 @@ t.test("what is in the way is named in one line, and nothing is left behind", as
         complaints = started.complaints();
       } else {
         const ended = await (run === undefined ? startHere(folder, env) : accessHere(folder));
-        t.match(ended, { code: exitCode, complaints: message });
+        matchObject(t, ended, { code: exitCode, complaints: message });
         ({ complaints } = ended);
         t.notMatch(complaints, "\n", "in one line");
       }

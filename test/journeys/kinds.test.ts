@@ -2,6 +2,7 @@ import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { createServer } from "node:tls";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { nameServer } from "sm-agent/probes/testing-dns";
 import { connect, type Json } from "../harness/api.ts";
 import { openBrowser, openPage } from "../harness/browser.ts";
@@ -61,7 +62,7 @@ t.test(
     t.equal(interval, 86_400);
 
     const result = await firstResult(id);
-    t.match(result, { status: "down", dns_ms: null, ttfb_ms: null, http_status: null });
+    matchObject(t, result, { status: "down", dns_ms: null, ttfb_ms: null, http_status: null });
     t.ok(result.connect_ms > 0 && result.tls_ms > 0);
     const document = {
       days_remaining: 5,
@@ -76,7 +77,7 @@ t.test(
     );
     t.strictSame(JSON.parse(incident.error_sample), document);
     const { notice } = await waitFor("the notice", () => sink.about(id)[0]);
-    t.match(notice, { reason: "opened", error_sample: words });
+    matchObject(t, notice, { reason: "opened", error_sample: words });
 
     const lax = (
       await api.post("/api/v1/targets", {
@@ -86,8 +87,8 @@ t.test(
         check: { ...check, warn_days: 2, critical_days: 1 },
       })
     ).body;
-    t.match(await firstResult(lax.id), { status: "up", error: null, details: document });
-    t.match((await api.post("/api/v1/targets/test", { ...check, critical_days: 3 })).body, {
+    matchObject(t, await firstResult(lax.id), { status: "up", error: null, details: document });
+    matchObject(t, (await api.post("/api/v1/targets/test", { ...check, critical_days: 3 })).body, {
       result: { status: "degraded", details: document },
       matched_expectations: false,
     });
@@ -129,7 +130,7 @@ t.test("parallel tests of one host wait for each other, and are busy rather than
 t.test("a name, over the agent's wire", async (t) => {
   const check = { type: "dns", domain: "www.example.org.", resolver: names.address };
   const up = (await api.post("/api/v1/targets", { name: "Name", check })).body;
-  t.match(await firstResult(up.id), {
+  matchObject(t, await firstResult(up.id), {
     status: "up",
     error: null,
     connect_ms: null,
@@ -138,7 +139,7 @@ t.test("a name, over the agent's wire", async (t) => {
     dns_ms: Number,
   });
   const { body } = await api.post("/api/v1/targets/test", { ...check, expected_contains: "192.0.2.81" });
-  t.match(body.result, {
+  matchObject(t, body.result, {
     status: "down",
     error: 'no A record of www.example.org contains "192.0.2.81"; found: 192.0.2.80',
   });

@@ -1,5 +1,6 @@
 import type { Page } from "playwright-core";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { type Client, connect } from "../harness/api.ts";
 import { findings, looksRight, openBrowser, openMenu, openPage } from "../harness/browser.ts";
 import { cloneDatabase } from "../harness/database.ts";
@@ -123,7 +124,7 @@ t.test("many monitors", async (t) => {
       await palette.getByRole("option", { name: new RegExp(`^${verb} beta`, "i") }).waitFor();
       await page.keyboard.press("Enter");
       await toast(page, `beta is ${verb}d.`).waitFor();
-      t.match((await api.get(`/api/v1/targets/${ids[61]}`)).body, { enabled });
+      matchObject(t, (await api.get(`/api/v1/targets/${ids[61]}`)).body, { enabled });
     }
     await page.keyboard.press("Control+k");
     await palette.getByRole("combobox").fill("theme dark");
@@ -278,7 +279,7 @@ t.test("many monitors", async (t) => {
       await wall.clock.runFor(10_000);
       return (await told()).length > 2;
     });
-    t.match((await told()).slice(2), ["tone", "tone", /^New outage: .*beta/]);
+    matchObject(t, (await told()).slice(2), ["tone", "tone", /^New outage: .*beta/]);
     await permitted.close();
     await sql`delete from incidents where target_id = ${beta!}`;
     await sql`update target_states set status = 'up' where target_id = ${beta!}`;
@@ -346,7 +347,9 @@ t.test("many monitors", async (t) => {
     await page.getByLabel("Skip lines with errors").check();
     await add.click();
     await page.waitForURL("**/monitors");
-    t.match((await api.get("/api/v1/targets?q=one")).body.items, [{ name: "One", tags: ["a"], write_source: "ui" }]);
+    matchObject(t, (await api.get("/api/v1/targets?q=one")).body.items, [
+      { name: "One", tags: ["a"], write_source: "ui" },
+    ]);
   });
 
   await t.test("a clone starts with the settings and without the secrets; all mistakes show at once", async (t) => {
@@ -370,10 +373,10 @@ t.test("many monitors", async (t) => {
     await page.getByRole("button", { name: "Add monitor" }).click();
     await page.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);
     const { items } = (await api.get("/api/v1/targets?q=gamma")).body;
-    t.match(items, [
+    matchObject(t, items, [
       { tags: ["team/web", "shop", "vip"], check: { headers: {}, url: "https://alpha.example.org/alpha" } },
     ]);
-    t.match((await api.get(`/api/v1/targets/${items[0].id}/regions`)).body, { regions: ["default"] });
+    matchObject(t, (await api.get(`/api/v1/targets/${items[0].id}/regions`)).body, { regions: ["default"] });
   });
 
   await t.test("a range of time is chosen in the zone of the reader, or by dragging over the chart", async (t) => {
@@ -493,7 +496,7 @@ t.test("many monitors", async (t) => {
     await guest.getByRole("heading", { name: "Channel connected" }).waitFor();
     await guest.goto(link.url);
     await guest.getByRole("heading", { name: "Link not valid" }).waitFor();
-    t.match((await api.get("/api/v1/notification-channels")).body.items, [{ name: "Ops of Acme" }]);
+    matchObject(t, (await api.get("/api/v1/notification-channels")).body.items, [{ name: "Ops of Acme" }]);
   });
 
   await t.test("of two tabs that edit one monitor the second one chooses", async (t) => {

@@ -1,6 +1,7 @@
 import type { BrowserContext, Page } from "playwright-core";
 import { createRequire } from "node:module";
 import t, { type Test } from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { connect } from "../harness/api.ts";
 import { findings, openBrowser, openPage } from "../harness/browser.ts";
 import { cloneDatabase } from "../harness/database.ts";
@@ -96,7 +97,10 @@ t.test("the first hour", async (t) => {
     for (const way of ["npm", "systemd", "docker"])
       t.ok((await commands.locator(`#agent-${way}`).textContent())!.includes(agentToken), way);
     t.same(await findings(page), [], "the token and the commands");
-    t.match((await connect(t, url, agentToken).get("/api/agent/whoami")).body, { region: "frankfurt", name: "fra-1" });
+    matchObject(t, (await connect(t, url, agentToken).get("/api/agent/whoami")).body, {
+      region: "frankfurt",
+      name: "fra-1",
+    });
 
     await commands.getByRole("button", { name: "Done" }).click();
     t.notMatch(await page.content(), agentToken, "the token is gone");
@@ -141,7 +145,7 @@ t.test("the first hour", async (t) => {
     await row.getByText("of 50").waitFor();
     t.match(await row.textContent(), /free.*of 50.*of unlimited/s);
     const org = async () => (await operator.get("/operator/orgs")).body.items[0];
-    t.match(await org(), { plan: "free", overrides: { max_targets: 50, max_members: null } });
+    matchObject(t, await org(), { plan: "free", overrides: { max_targets: 50, max_members: null } });
 
     await row.getByRole("button", { name: "Change plan" }).click();
     t.equal(await limit.inputValue(), "50");
@@ -151,7 +155,7 @@ t.test("the first hour", async (t) => {
     await dialog.getByRole("button", { name: "Save" }).click();
     await dialog.waitFor({ state: "hidden" });
     await row.getByText("selfhost", { exact: true }).waitFor();
-    t.match(await org(), { plan: "selfhost", overrides: {} });
+    matchObject(t, await org(), { plan: "selfhost", overrides: {} });
     await page.getByLabel("Search organisations").fill("nothing has this");
     await page.getByText("No organisation matches nothing has this.").waitFor();
     t.same(await findings(page), [], "without a result");

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { nextSlot } from "@statusmesh/shared/schedule";
 import { type Answer, connect, type Json } from "../harness/api.ts";
 import { tempFolder } from "../harness/folder.ts";
@@ -103,7 +104,7 @@ while (isDueSoon(dead.id)) {
 }
 
 t.test("the first results have every phase that the kind has", async (t) => {
-  t.match(web.first, {
+  matchObject(t, web.first, {
     target_id: web.id,
     region: "default",
     status: "up",
@@ -113,7 +114,7 @@ t.test("the first results have every phase that the kind has", async (t) => {
   });
   for (const phase of ["connect_ms", "ttfb_ms", "total_ms"])
     t.ok(web.first[phase] >= 0 && web.first[phase] !== null, `http: ${phase} is ${web.first[phase]}`);
-  t.match(smtp.first, {
+  matchObject(t, smtp.first, {
     target_id: smtp.id,
     status: "up",
     error: null,
@@ -146,7 +147,7 @@ t.test("the page shows both targets as they are", async (t) => {
     const answer = await api.get("/api/public/v1/status");
     return answer.status === 200 && answer.body.groups[0]?.components.length === 2 ? answer.body : null;
   });
-  t.match(status, {
+  matchObject(t, status, {
     overall: { state: "operational" },
     page: { name: "Acme status" },
     active_incidents: [],
@@ -169,14 +170,14 @@ t.test("an outage is one incident and one notice for each target, whatever is re
   shop.behave({ status: 500 });
   await mail.down();
   const firstFailure = await nextResult(web.id, (status) => status !== "up");
-  t.match(firstFailure, { status: "down", http_status: 500 });
+  matchObject(t, firstFailure, { status: "down", http_status: 500 });
 
   t.equal(await controlPlane.stop("SIGTERM"), 0, "a stop in the middle of the confirmation");
   controlPlane = await start();
 
   const [webIncident, smtpIncident] = [await incidentIn(web.id, "open"), await incidentIn(smtp.id, "open")];
-  t.match(webIncident, { severity: "major", ended_at: null, regions_down: ["default"], monitor_name: "Shop" });
-  t.match(smtpIncident, { severity: "major", ended_at: null, monitor_name: "Mail" });
+  matchObject(t, webIncident, { severity: "major", ended_at: null, regions_down: ["default"], monitor_name: "Shop" });
+  matchObject(t, smtpIncident, { severity: "major", ended_at: null, monitor_name: "Mail" });
   const failing = (await resultsOf(web.id)).filter(
     (it) => it.status !== "up" && it.timestamp <= webIncident.created_at,
   );
@@ -188,7 +189,7 @@ t.test("an outage is one incident and one notice for each target, whatever is re
     const confirmed = Date.parse((await incidentsOf(id))[0].created_at);
     t.comment(`notice ${Math.round(performance.timeOrigin + opened!.at - confirmed)} ms after the incident`);
   }
-  t.match(sink.about(web.id)[0]!.notice, {
+  matchObject(t, sink.about(web.id)[0]!.notice, {
     incident_id: webIncident.id,
     monitor_name: "Shop",
     reason: "opened",
@@ -208,7 +209,7 @@ t.test("an outage is one incident and one notice for each target, whatever is re
     const now = await publicStatus();
     return now.overall.state === "operational" ? null : now;
   });
-  t.match(status.overall, { state: "major_outage" });
+  matchObject(t, status.overall, { state: "major_outage" });
   t.strictSame(
     status.groups[0].components.map((it: Json) => it.status),
     ["major_outage", "major_outage"],
@@ -231,7 +232,7 @@ t.test("the recovery closes both and is one delivery, also when the control plan
 
   for (const [id, runs] of [[web.id, 2] as const, [smtp.id, 1] as const]) {
     const closed = await incidentIn(id, "closed");
-    t.match(closed, { closed_by: "engine", reopened_count: 0 });
+    matchObject(t, closed, { closed_by: "engine", reopened_count: 0 });
     const { items: events } = await good(api.get(`/api/v1/incidents/${closed.id}/events`), 200);
     const { at } = events.find(({ kind }: Json) => kind === "resolved");
     const known = (await resultsOf(id)).filter(({ timestamp }) => timestamp <= at);
@@ -247,7 +248,7 @@ t.test("the recovery closes both and is one delivery, also when the control plan
       const { items } = await good(api.get(`/api/v1/incidents/${closed.id}/notifications`), 200);
       return items.every((it: Json) => it.state === "delivered") ? items : null;
     });
-    t.match(deliveries, [
+    matchObject(t, deliveries, [
       { reason: "opened", channel_id: channel.id, attempts: [{ ok: true, status: 200 }] },
       { reason: "resolved", attempts: [{ ok: true, status: 200 }] },
     ]);
@@ -263,17 +264,22 @@ t.test("the recovery closes both and is one delivery, also when the control plan
     status.groups[0].components.map((it: Json) => it.status),
     ["operational", "operational"],
   );
-  t.match(status, { active_incidents: [], recent_incidents: [{ state: "closed" }, { state: "closed" }] });
+  matchObject(t, status, { active_incidents: [], recent_incidents: [{ state: "closed" }, { state: "closed" }] });
 
   t.strictSame([(await incidentsOf(web.id)).length, (await incidentsOf(smtp.id)).length], [1, 1]);
 });
 
 t.test("the outage of a daily check is confirmed by a recheck, between two runs of its schedule", async (t) => {
-  t.match(await incidentIn(dead.id, "open"), { severity: "major" });
+  matchObject(t, await incidentIn(dead.id, "open"), { severity: "major" });
   const results = await resultsOf(dead.id);
-  t.match(results.toReversed(), [{ recheck: false }, { recheck: true }], "the first run and one recheck");
+  matchObject(t, results.toReversed(), [{ recheck: false }, { recheck: true }], "the first run and one recheck");
   t.equal(results.length, 2, "and no more of them");
-  t.match(await good(api.get(`/api/v1/targets/${dead.id}/uptime`), 200), { total: 1, down: 1 }, "which does not count");
+  matchObject(
+    t,
+    await good(api.get(`/api/v1/targets/${dead.id}/uptime`), 200),
+    { total: 1, down: 1 },
+    "which does not count",
+  );
 });
 
 t.test("an ordinary stop ends everything", async (t) => {

@@ -1,5 +1,6 @@
 import { Events, OAuth2Server } from "oauth2-mock-server";
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { findings, openBrowser, openPage } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
@@ -53,7 +54,8 @@ t.test("from the sign-in page to the console with Google", async (t) => {
   t.ok(await page.getByRole("heading", { name: "Linked accounts" }).isVisible());
   t.same(await findings(page), []);
   const cookies = await context.cookies();
-  t.match(
+  matchObject(
+    t,
     cookies.filter(({ name }) => name.startsWith("_sm_")),
     [{ name: "_sm_session", httpOnly: true, sameSite: "Lax" }],
   );
