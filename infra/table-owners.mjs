@@ -149,6 +149,7 @@ export const folders = {
         "maintenance_windows",
         "shares",
         "update_templates",
+        "certificates",
         "status_page_components",
         "status_pages",
         "targets",
@@ -222,6 +223,11 @@ export const folders = {
       "days that another product counted": ["imported_days"],
     },
     writes: { "details of the newest result": ["target_states"], "counts of deleted targets": ["deleted_targets"] },
+  },
+  "monitoring/certificates": {
+    owns: ["certificates"],
+    joins: { "targets that name a certificate": ["targets"] },
+    writes: { "agents are sent the targets whose certificate has changed": ["targets"] },
   },
   "alerting/update-templates": { owns: ["update_templates"] },
   "publishing/reports": {

@@ -220,6 +220,7 @@ create table plans (
   max_components_per_page integer default 1000,
   max_updates_per_incident integer default 100,
   max_update_templates integer default 100,
+  max_certificates integer default 50,
   PRIMARY KEY (id)
 );
 
@@ -784,6 +785,23 @@ create table agents (
 );
 CREATE INDEX agents_by_region ON agents USING btree (region_id);
 
+create table certificates (
+  id uuid not null,
+  org_id uuid not null,
+  name text not null,
+  kind text not null,
+  certificate text not null,
+  private_key text,
+  subject text not null,
+  expires_at timestamp with time zone not null,
+  created_at timestamp with time zone not null,
+  updated_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  UNIQUE (org_id, name),
+  CHECK ((kind = ANY (ARRAY['ca'::text, 'client'::text]))),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+
 create table changes_hourly (
   target_id uuid not null,
   hour timestamp with time zone not null,
@@ -1218,7 +1236,9 @@ create table targets (
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
 );
 CREATE INDEX targets_by_age ON targets USING btree (org_id, created_at DESC, id DESC);
+CREATE INDEX targets_by_ca ON targets USING btree (((spec #>> '{certificates,ca_id}'::text[]))) WHERE ((spec #>> '{certificates,ca_id}'::text[]) IS NOT NULL);
 CREATE INDEX targets_by_change ON targets USING btree (changed_xid);
+CREATE INDEX targets_by_client_certificate ON targets USING btree (((spec #>> '{certificates,client_id}'::text[]))) WHERE ((spec #>> '{certificates,client_id}'::text[]) IS NOT NULL);
 CREATE UNIQUE INDEX targets_by_key ON targets USING btree (org_id, ((managed ->> 'project'::text)), ((managed ->> 'key'::text)));
 CREATE INDEX targets_by_org ON targets USING btree (org_id, id);
 CREATE INDEX targets_by_tag ON targets USING gin (tags);

@@ -121,6 +121,7 @@ async function scene() {
   const [token] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
   const home = { ...olga, ownerId: olga.userId, memberId: milan.userId };
   const connectedApp = await make.connectedApp(sql, home, "");
+  const certificate = await make.certificate(sql, home, "");
   const mailChannel = await make.mailChannel(sql, home, "");
   const recipient = await make.reportRecipient(sql, home, "");
   const planned = { project: "shop", document: { version: 1 } };
@@ -142,6 +143,7 @@ async function scene() {
     delegation,
     snooze,
     template,
+    certificate,
     mailChannel,
     recipient,
     page,
@@ -168,6 +170,7 @@ const idsByPath = (s: Scene): Record<string, string> => ({
   "/api/v1/maintenance": s.window.id,
   "/api/v1/snoozes": s.snooze.id,
   "/api/v1/reports/recipients": s.recipient,
+  "/api/v1/certificates": s.certificate,
   "/api/v1/update-templates": s.template.id,
   "/api/v1/status-pages": s.page.id,
   "/api/v1/incidents": s.incident,

@@ -8,6 +8,18 @@ export const webhook = { type: "webhook", url: "https://127.0.0.1:9/hook" };
 /** A PNG of one pixel. */
 const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
 
+/** An authority with a key of Ed25519, valid until 2126. */
+export const authority = `-----BEGIN CERTIFICATE-----
+MIIBITCB1KADAgECAgEBMAUGAytlcDAPMQ0wCwYDVQQDDARUZXN0MCAXDTI2MTEy
+ODE3MDAzN1oYDzIxMjYxMTA0MTcwMDM3WjAPMQ0wCwYDVQQDDARUZXN0MCowBQYD
+K2VwAyEAGTIHNXFSf5ae6sHIHXwbBzfOhdBEeiPTuBGFY1bCfuajUzBRMB0GA1Ud
+DgQWBBR6dK8qrh5PQll27Z/bdZgkPCV4VzAfBgNVHSMEGDAWgBR6dK8qrh5PQll2
+7Z/bdZgkPCV4VzAPBgNVHRMBAf8EBTADAQH/MAUGAytlcANBAIGVdsE3kMGHOD84
+BhfMlA2k1dc3nE2n/5yvWRWs2nT8DwLWjCZfImxeyoNYPlkWibSKKT4NsiXQDzIw
+ESlNSwQ=
+-----END CERTIFICATE-----
+`;
+
 /** A Telegram bot and a WhatsApp number of the installation, for services whose tests create link codes. */
 export const centralAccounts = {
   SM_CHANNELS__TELEGRAM__BOT_TOKEN: "987654321:SECRET-OF-THE-BOT",
@@ -84,6 +96,8 @@ export const goodBodies = ({
   "PATCH /api/v1/status-pages/{id}": { name: "Shop" },
   "POST /api/v1/snoozes": { scope: { tag: "staging" }, until: new Date(Date.now() + 3_600_000).toISOString() },
   "POST /api/v1/reports/recipients": { channel_id: channelId },
+  "POST /api/v1/certificates": { name: `CA ${mark}`, kind: "ca", certificate: authority },
+  "PATCH /api/v1/certificates/{id}": { name: `Renamed ${mark}` },
   "POST /api/v1/update-templates": { kind: "incident", name: `Template ${mark}`, body: "We are looking into it." },
   "PATCH /api/v1/update-templates/{id}": { name: `Renamed ${mark}`, phase: "identified" },
   "POST /api/v1/status-pages/{id}/subscribers/import": {

@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -12,7 +13,7 @@ import { cloneDatabase } from "../harness/database.ts";
 import { tempFolder } from "../harness/folder.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { admit, batchOf, runOf } from "../harness/results.ts";
-import { centralAccounts } from "./bodies.ts";
+import { authority, centralAccounts } from "./bodies.ts";
 import { nameOf, routes } from "./declared.ts";
 import { make } from "./isolation/things.ts";
 import { openSnapshots } from "./isolation/snapshot.ts";
@@ -62,6 +63,12 @@ const channel = (await api.post("/api/v1/notification-channels", { ...webhook({}
 const page = (await api.post("/api/v1/status-pages", { slug: "kept", name: "Kept" })).body;
 await api.post(`/api/v1/status-pages/${page.id}/components`, { target_id: kept.id });
 const over = { starts_at: "2026-01-01T00:00:00Z", ends_at: "2026-01-01T01:00:00Z", component_ids: [kept.id] };
+const keptCertificate = { name: "Kept", kind: "ca", certificate: authority };
+const keptAuthority = (await api.post("/api/v1/certificates", keptCertificate)).body;
+await api.post("/api/v1/targets", {
+  name: "Internal",
+  check: { type: "tls_cert", host: "example.org", certificates: { ca_id: keptAuthority.id } },
+});
 const keptTemplate = { kind: "incident", name: "Kept", body: "Text" };
 await api.post("/api/v1/update-templates", keptTemplate);
 const pastWindow = (await api.post("/api/v1/maintenance", { title: "Over", ...over })).body;
@@ -78,6 +85,7 @@ const create = refusedBody("POST /api/v1/targets");
 const patch = refusedBody(`PATCH /api/v1/targets/${kept.id}`);
 const createChannel = refusedBody("POST /api/v1/notification-channels");
 const createPage = refusedBody("POST /api/v1/status-pages");
+const otherKey = generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" });
 const raw = (
   title: string,
   body: string | Buffer,
@@ -497,6 +505,23 @@ const values: Case[] = [
     "INVALID_REPORT_RECIPIENT",
     "/channel_id",
   ),
+  refusedBody("POST /api/v1/certificates")("a certificate twice", keptCertificate, "CERTIFICATE_NAME_TAKEN"),
+  refusedBody("POST /api/v1/certificates")(
+    "a text without a certificate",
+    { ...keptCertificate, certificate: "x" },
+    "INVALID_CERTIFICATE",
+    "/certificate",
+  ),
+  refusedBody("POST /api/v1/certificates")(
+    "a certificate with another key",
+    { ...keptCertificate, kind: "client", private_key: otherKey },
+    "CERTIFICATE_KEY_MISMATCH",
+  ),
+  {
+    title: "an authority that a check names",
+    ask: `DELETE /api/v1/certificates/${keptAuthority.id}`,
+    code: "CERTIFICATE_IN_USE",
+  },
   refusedBody("POST /api/v1/update-templates")(
     "a name of a template that is taken",
     keptTemplate,

@@ -26,6 +26,7 @@ const incident = await make.incident(sql, acme, "");
 
 /** What the id in a path names. */
 const named: readonly (readonly [prefix: string, thing: Thing])[] = [
+  ["/monitors/certificates/", "certificate"],
   ["/monitors/", "target"],
   ["/incidents/templates/", "updateTemplate"],
   ["/incidents/", "incident"],

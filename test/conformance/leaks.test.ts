@@ -27,6 +27,7 @@ const anonymous = connect(t, url, null);
 /** The thing that each id in the path of a page names. */
 const pageIds: Readonly<Record<string, Thing>> = {
   "/monitors/{id}": "target",
+  "/monitors/certificates/{id}": "certificate",
   "/incidents/{id}": "incident",
   "/incidents/templates/{id}": "updateTemplate",
   "/maintenance/{id}": "window",
@@ -57,6 +58,7 @@ const things = [
   "target",
   "window",
   "updateTemplate",
+  "certificate",
   "channel",
   "page",
   "incident",

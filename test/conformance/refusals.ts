@@ -167,6 +167,7 @@ export function resources({ target, page, pastWindow, struck, incident, deliveri
     },
     missing("DELETE", `/api/v1/snoozes/${id}`, "SNOOZE_NOT_FOUND"),
     missing("DELETE", `/api/v1/reports/recipients/${id}`, "REPORT_RECIPIENT_NOT_FOUND"),
+    missing("GET", `/api/v1/certificates/${id}`, "CERTIFICATE_NOT_FOUND"),
     missing("GET", `/api/v1/update-templates/${id}`, "UPDATE_TEMPLATE_NOT_FOUND"),
     missing("GET", `/api/v1/maintenance/${id}`, "MAINTENANCE_NOT_FOUND"),
     ...windows(target.id),

@@ -50,6 +50,7 @@ const snooze = await made("/api/v1/snoozes", {
   scope: { tag: "old" },
   until: new Date(Date.now() + 3_600_000).toISOString(),
 });
+const certificate = await make.certificate(sql, home, "");
 const template = await made("/api/v1/update-templates", { kind: "incident", name: "Provider", body: "Text" });
 const mailChannel = await make.mailChannel(sql, home, "");
 const recipient = await make.reportRecipient(sql, home, "");
@@ -96,6 +97,7 @@ const idsByPath: Record<string, string> = {
   "/api/v1/maintenance": window.id,
   "/api/v1/snoozes": snooze.id,
   "/api/v1/reports/recipients": recipient,
+  "/api/v1/certificates": certificate,
   "/api/v1/update-templates": template.id,
   "/api/v1/status-pages": page.id,
   "/api/v1/incidents": incident,

@@ -19,6 +19,7 @@ import { Reporter } from "./protocol/report.ts";
 import { type RdapCache, rdapCache } from "./rdap/cache.ts";
 import { RdapLookups } from "./rdap/lookups.ts";
 import { OwnAbilities } from "./run/abilities.ts";
+import { CertificateStore } from "./probes/certificates.ts";
 import type { Commands } from "./probes/commands.ts";
 import { MemoryLimit } from "./run/memory.ts";
 import { NetworkGuard, type Place, placeOf } from "./run/network.ts";
@@ -91,6 +92,7 @@ class RunningAgent implements Agent {
   readonly #settings: AgentSettings;
   readonly #contacts = { pull: new Contact(), report: new Contact() };
   readonly #stats = new Stats();
+  readonly #certificates = new CertificateStore();
   readonly #repetition = new Repetition();
   readonly #api: Api;
   readonly #cache: RdapCache;
@@ -241,6 +243,7 @@ class RunningAgent implements Agent {
     this.#reporter.serve(reply.region);
     this.#runner.cap.max = reply.per_host_max_inflight;
     this.#rdap.line.max = reply.rdap_max_inflight;
+    this.#certificates.apply(reply);
     this.#schedule.apply(reply);
     for (const id of reply.rechecks) this.#schedule.recheck(id);
     for (const asked of reply.runs) this.#runOnDemand(asked);

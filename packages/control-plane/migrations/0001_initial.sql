@@ -52,7 +52,8 @@ create table plans (
   -- Each visitor of a status page downloads all of it.
   max_components_per_page     integer default 1000,
   max_updates_per_incident    integer default 100,
-  max_update_templates        integer default 100
+  max_update_templates        integer default 100,
+  max_certificates            integer default 50
 );
 
 insert into plans values
@@ -377,6 +378,24 @@ create table agents (
 );
 create index agents_by_region on agents (region_id);
 
+-- Authorities and client certificates that checks name: {ca_id, client_id} in `certificates` of their spec.
+create table certificates (
+  id          uuid primary key,
+  org_id      uuid not null references orgs on delete cascade,
+  name        text not null,
+  kind        text not null check (kind in ('ca', 'client')),
+  -- PEM; of a client its own certificate first.
+  certificate text not null,
+  -- PKCS #8, sealed; null for an authority.
+  private_key text,
+  subject     text not null,
+  -- When the first of the certificates ends.
+  expires_at  timestamptz not null,
+  created_at  timestamptz not null,
+  updated_at  timestamptz not null,
+  unique (org_id, name)
+);
+
 create table targets (
   id                     uuid primary key,
   org_id                 uuid not null references orgs on delete cascade,
@@ -428,6 +447,11 @@ create unique index targets_by_key on targets (org_id, (managed ->> 'project'), 
 create index targets_by_org on targets (org_id, id);
 create index targets_by_change on targets (changed_xid);
 create index targets_by_tag on targets using gin (tags);
+-- Who uses a certificate.
+create index targets_by_ca on targets ((spec #>> '{certificates,ca_id}'))
+  where spec #>> '{certificates,ca_id}' is not null;
+create index targets_by_client_certificate on targets ((spec #>> '{certificates,client_id}'))
+  where spec #>> '{certificates,client_id}' is not null;
 -- A page of a list, newest first.
 create index targets_by_age on targets (org_id, created_at desc, id desc);
 

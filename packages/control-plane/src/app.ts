@@ -51,6 +51,8 @@ import { activeWindows } from "./alerting/maintenance/service.ts";
 import { snoozeRoutes } from "./alerting/snoozes/api.ts";
 import { snoozePages } from "./alerting/snoozes/pages.ts";
 import { shownSnoozes } from "./alerting/snoozes/service.ts";
+import { certificatesPages } from "./monitoring/certificates/pages.ts";
+import { certificateRoutes } from "./monitoring/certificates/api.ts";
 import { updateTemplateRoutes } from "./alerting/update-templates/api.ts";
 import { updateTemplatesPages } from "./alerting/update-templates/pages.ts";
 import { incidentTools } from "./alerting/incidents/tools.ts";
@@ -162,6 +164,7 @@ export function allRoutes({
     ...incidentRoutes,
     ...acknowledgeRoutes,
     ...updateTemplateRoutes,
+    ...certificateRoutes,
     ...channelLinkRoutes,
     ...channelRoutes,
     ...snoozeRoutes,
@@ -208,6 +211,7 @@ export function allTools({ hub, moreTools = [] }: Pick<AppOptions, "hub" | "more
 /** Pages of each domain, of the console and of the public. A path with a parameter comes after its literal siblings. */
 const pageLists = (providers: Providers, offered: readonly Scope[]) =>
   [
+    certificatesPages,
     targetsPages,
     sharesPages,
     updateTemplatesPages,

@@ -87,6 +87,16 @@ export type AssignedCheck = Static<typeof AssignedCheck>;
 export const WithheldCheck = Type.Object({ type: Type.Literal("withheld"), reason: Type.String({ maxLength: 500 }) });
 export type WithheldCheck = Static<typeof WithheldCheck>;
 
+/** Material of certificates that checks of the same reply name, opened: it is never logged or written to disk. */
+export const SentCertificate = Type.Object({
+  id: Id,
+  certificate: Type.String({ maxLength: 131_072, description: "PEM", examples: ["-----BEGIN CERTIFICATE-----…"] }),
+  private_key: nullable(
+    described(Type.String({ maxLength: 65_536 }), "PEM, without a passphrase; null for an authority", null),
+  ),
+});
+export type SentCertificate = Static<typeof SentCertificate>;
+
 /** One run on demand: check-now (with a target) or a test of a check that is not stored (without). */
 export const OnDemandRun = Type.Object({
   run_id: Id,
@@ -114,6 +124,10 @@ export const PullReply = Type.Object(
     ),
     full: Flag("True: `checks` is the complete list of this agent"),
     checks: Type.Array(AssignedCheck, { description: "Checks to run from now on" }),
+    /** Once a reply, however many checks name it: a check has only its id. */
+    certificates: Type.Optional(
+      Type.Array(SentCertificate, { description: "Certificates that `checks` and `runs` name; absent: none" }),
+    ),
     /** Empty when `full`. */
     drop: Type.Array(Id, { description: "Targets to run no longer" }),
     runs: Type.Array(OnDemandRun, { description: "On-demand runs" }),

@@ -67,7 +67,10 @@ const registry = {
   INVALID_TIMEOUT: [400, "the timeout is not a whole number of milliseconds from 100 to 60000"],
   INVALID_TCP_PORT: [400, "the port is not in 1..65535"],
   INVALID_TCP_HOST: [400, "the host is empty or not a host name or address"],
-  INVALID_TLS_CERT_PARAMS: [400, "server_name is no host name, or warn_days is not more than critical_days"],
+  INVALID_TLS_CERT_PARAMS: [
+    400,
+    "server_name is no host name, warn_days is not more than critical_days, or certificates names none of the kind",
+  ],
   INVALID_DNS_PARAMS: [
     400,
     "the domain, the record type, the resolver or the expected text of a dns check cannot be used",
@@ -187,6 +190,11 @@ const registry = {
     400,
     "channel, status page or tag of a recipient of reports is invalid; the message says how",
   ],
+  CERTIFICATE_NOT_FOUND: [404, "no certificate has this id, or it is another organisation's"],
+  CERTIFICATE_NAME_TAKEN: [409, "a certificate of the organisation has the name"],
+  CERTIFICATE_IN_USE: [409, "targets name the certificate; details.targets lists the first of them"],
+  CERTIFICATE_KEY_MISMATCH: [422, "the private key does not belong to the certificate"],
+  INVALID_CERTIFICATE: [400, "a certificate, its private key or its passphrase cannot be used; the message says why"],
   UPDATE_TEMPLATE_NOT_FOUND: [404, "no update template has this id, or it is another organisation's"],
   UPDATE_TEMPLATE_NAME_TAKEN: [409, "an update template of this kind has the name"],
   MAINTENANCE_NOT_FOUND: [404, "no maintenance window has this id, or it is another organisation's"],

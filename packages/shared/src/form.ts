@@ -26,7 +26,10 @@ export interface FieldForm {
   /** Puts the field into the row of the field before it. */
   beside?: true;
   /** Name of a view that shows the field, for values without a plain control; it also shows the fields in `with`. */
-  view?: { name: "targets/fields/credentials" | "targets/fields/heartbeat-due"; with?: readonly string[] };
+  view?: {
+    name: "targets/fields/certificates" | "targets/fields/credentials" | "targets/fields/heartbeat-due";
+    with?: readonly string[];
+  };
 }
 
 declare module "typebox" {

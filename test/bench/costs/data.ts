@@ -27,6 +27,7 @@ const counts = {
   people: 1_000,
   orgs: 2_000,
   updateTemplates: 100,
+  certificates: 50,
   historyDays: 90,
   events: 1_000,
 };
@@ -51,6 +52,7 @@ export const idSegments = [
   "agents",
   "snoozes",
   "update-templates",
+  "certificates",
   "templates",
   "status-page",
   "heartbeat",
@@ -124,6 +126,7 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
   const windowId = await windows(sql, orgId, targetIds);
   const heartbeat = await heartbeatMonitor(sql, home);
   const templateId = await updateTemplates(sql, home);
+  const certificateId = await certificates(sql, home);
   const subscriberId = await make.subscriber(sql, home, pageId);
   await sql`
     insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_at, created_at, confirmed_at)
@@ -159,6 +162,7 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
       regions: region,
       agents: agent.id,
       snoozes: await make.snooze(sql, home, ""),
+      certificates: certificateId,
       "update-templates": templateId,
       templates: templateId,
       "status-page": "largest-0",
@@ -180,6 +184,18 @@ async function heartbeatMonitor(sql: Sql, home: Home): Promise<string> {
     insert into heartbeat_pings (target_id, number, at, kind, source_ip, user_agent, body)
     select ${id}, n, now() - n * interval '30 minutes', 'success', '192.0.2.1', 'curl/8.10.1', repeat(md5(n::text), 312)
     from generate_series(1, 1000) as n`;
+  return id;
+}
+
+/** Certificates of the largest size. Returns one. */
+async function certificates(sql: Sql, home: Home): Promise<string> {
+  const id = await make.certificate(sql, home, "");
+  await sql`
+    insert into certificates
+      (id, org_id, name, kind, certificate, private_key, subject, expires_at, created_at, updated_at)
+    select gen_random_uuid(), org_id, name || n, kind, repeat('A', 65536), private_key, subject, expires_at, now(),
+      now()
+    from certificates cross join generate_series(2, ${counts.certificates}::int) as n where id = ${id}`;
   return id;
 }
 

@@ -29,6 +29,7 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
   "/api/v1/status-pages/{id}/subscribers/{subscriber_id}": { thing: "subscriber", refusal: "SUBSCRIBER_NOT_FOUND" },
   "/api/v1/snoozes/{id}": { thing: "snooze", refusal: "SNOOZE_NOT_FOUND" },
   "/api/v1/reports/recipients/{id}": { thing: "reportRecipient", refusal: "REPORT_RECIPIENT_NOT_FOUND" },
+  "/api/v1/certificates/{id}": { thing: "certificate", refusal: "CERTIFICATE_NOT_FOUND" },
   "/api/v1/update-templates/{id}": { thing: "updateTemplate", refusal: "UPDATE_TEMPLATE_NOT_FOUND" },
   "/api/v1/status-pages/{id}": { thing: "page", refusal: "STATUS_PAGE_NOT_FOUND" },
   "/api/v1/status-pages/{id}/components/{target_id}": { thing: "component", refusal: "COMPONENT_NOT_FOUND" },
@@ -46,6 +47,10 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
 
 const ladder: IdPlace = { place: "/escalation/0/channel_ids/0", thing: "channel", refusal: "INVALID_ALERT_CONFIG" };
 const parents: IdPlace = { place: "/depends_on/0", thing: "target", refusal: "INVALID_DEPENDENCY" };
+const certificates = (base: string): IdPlace[] => [
+  { place: `${base}/certificates/ca_id`, thing: "certificate", refusal: "INVALID_TLS_CERT_PARAMS" },
+  { place: `${base}/certificates/client_id`, thing: "clientCertificate", refusal: "INVALID_TLS_CERT_PARAMS" },
+];
 const alerts: IdPlace = { place: "/alerts/0/channel_id", thing: "channel", refusal: "INVALID_ALERT_CONFIG" };
 
 /**
@@ -53,7 +58,9 @@ const alerts: IdPlace = { place: "/alerts/0/channel_id", thing: "channel", refus
  */
 const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "PATCH /api/v1/orgs/{id}": [ladder],
+  "POST /api/v1/targets/test": certificates(""),
   "POST /api/v1/targets": [
+    ...certificates("/check"),
     alerts,
     ladder,
     parents,
@@ -61,6 +68,7 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   ],
   "PATCH /api/v1/targets/{id}": [alerts, ladder, parents],
   "POST /api/v1/targets/bulk": [
+    ...certificates("/0/check"),
     { ...alerts, place: `/0${alerts.place}` },
     { ...ladder, place: `/0${ladder.place}` },
     { ...parents, place: `/0${parents.place}` },

@@ -2,7 +2,7 @@ import type { Sql } from "postgres";
 import type { Route } from "@statusmesh/control-plane/platform/http/route";
 import { newId } from "@statusmesh/shared/ids";
 import type { Answer, Client } from "../../harness/api.ts";
-import { goodBodies } from "../bodies.ts";
+import { goodBodies, tcp } from "../bodies.ts";
 import { nameOf } from "../declared.ts";
 import type { IdPlace } from "./ids.ts";
 import { type Home, make, type Thing } from "./things.ts";
@@ -51,13 +51,19 @@ let count = 0;
 /** The rest of a level of a ladder, beside its channels. */
 const ladder = () => ({ escalation: [{ after_minutes: 1, channel_ids: [newId()] }] });
 
+/** A check that may name certificates. */
+const secured = () => ({ ...tcp, tls: "tls" });
+
 /** Bodies with every id of the route, where the good body of bodies.ts is another branch. */
 const bodiesWithIds = (good: Record<string, unknown>): Record<string, unknown> => ({
   "POST /api/v1/snoozes": { until: new Date(Date.now() + 3_600_000), scope: { target_ids: [newId()] } },
   "PATCH /api/v1/orgs/{id}": { ...(good["PATCH /api/v1/orgs/{id}"] as object), ...ladder() },
-  "POST /api/v1/targets": { ...(good["POST /api/v1/targets"] as object), ...ladder() },
+  "POST /api/v1/targets": { ...(good["POST /api/v1/targets"] as object), ...ladder(), check: secured() },
+  "POST /api/v1/targets/test": secured(),
   "PATCH /api/v1/targets/{id}": { ...(good["PATCH /api/v1/targets/{id}"] as object), ...ladder() },
-  "POST /api/v1/targets/bulk": [{ ...(good["POST /api/v1/targets/bulk"] as object[])[0], ...ladder() }],
+  "POST /api/v1/targets/bulk": [
+    { ...(good["POST /api/v1/targets/bulk"] as object[])[0], ...ladder(), check: secured() },
+  ],
   "POST /api/v1/targets/bulk-action": { ids: [newId()], action: { type: "channel_add", channel_ids: [newId()] } },
 });
 

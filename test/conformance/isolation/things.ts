@@ -17,6 +17,8 @@ export type Thing =
   | "mailChannel"
   | "reportRecipient"
   | "updateTemplate"
+  | "certificate"
+  | "clientCertificate"
   | "telegramCode"
   | "whatsappCode"
   | "delegation"
@@ -50,6 +52,17 @@ async function linkCode(sql: Sql, orgId: string, purpose: string): Promise<strin
   await sql`
     insert into channel_links (id, org_id, purpose, code_hash, created_at, expires_at)
     values (${id}, ${orgId}, ${purpose}, ${Buffer.from(id)}, now(), now() + interval '1 hour')`;
+  return id;
+}
+
+/** An authority, or with a key a client certificate; no agent uses it. */
+async function certificateOf(sql: Sql, { orgId }: Home, key: string | null): Promise<string> {
+  const id = newId();
+  await sql`
+    insert into certificates
+      (id, org_id, name, kind, certificate, private_key, subject, expires_at, created_at, updated_at)
+    values (${id}, ${orgId}, ${id}, ${key === null ? "ca" : "client"}, 'PEM', ${key}, 'CN=Test',
+      now() + interval '1 year', now(), now())`;
   return id;
 }
 
@@ -145,6 +158,8 @@ export const make: Readonly<Record<Thing, Make>> = {
       values (${id}, ${orgId}, 'incident', ${id}, 'Text', now(), now())`;
     return id;
   },
+  certificate: (sql, home) => certificateOf(sql, home, null),
+  clientCertificate: (sql, home) => certificateOf(sql, home, inPlain("key")),
   telegramCode: (sql, { orgId }) => linkCode(sql, orgId, "telegram"),
   whatsappCode: (sql, { orgId }) => linkCode(sql, orgId, "whatsapp"),
   delegation: (sql, { orgId }) => linkCode(sql, orgId, "delegation"),

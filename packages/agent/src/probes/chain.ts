@@ -20,9 +20,10 @@ export function sentBy(leaf: X509Certificate): X509Certificate[] {
 /** Authorities by their subject. */
 export type Authorities = ReadonlyMap<string, readonly X509Certificate[]>;
 
-/** The authorities that the agent trusts. Parsed once, a few at a time. */
-export const agentAuthorities = (): Promise<Authorities> => ofAgent(trustedAuthorities());
-const ofAgent = oncePer(parsed);
+/** The authorities of a check; without any, those that the agent trusts. Parsed once, a few at a time. */
+export const authoritiesOf = (ca: { readonly pems: readonly string[] } | null): Promise<Authorities> =>
+  parsedOnce(ca?.pems ?? trustedAuthorities());
+const parsedOnce = oncePer(parsed);
 
 async function parsed(pems: readonly string[]): Promise<Authorities> {
   const found = new Map<string, X509Certificate[]>();

@@ -268,6 +268,7 @@ t.test("http: a redirect to a private address is refused at its hop", async (t) 
       },
       userAgent: "StatusMesh/1.2.3",
       commands: null,
+      certificates: { ca: null, client: null },
       owner: "org",
       warn: () => undefined,
       now: Date.now,

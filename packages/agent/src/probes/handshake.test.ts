@@ -188,7 +188,7 @@ t.test("an authority of the agent: --ca-file, and the message that names it", as
   matchObject(t, await check(), {
     result: {
       status: "down",
-      error: /^certificate is signed by an authority that is not trusted here.*: trust .*--ca-file\)$/,
+      error: /not trusted here.*: name its authority .*certificates\.ca_id.*, or trust it on the agent \(--ca-file\)$/,
     },
   });
   writeFileSync(`${file}.txt`, "no certificate");

@@ -4,7 +4,8 @@ import type { TLSSocket } from "node:tls";
 import { daysLeft, expiryShort } from "@statusmesh/shared/checks/expiry";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
-import { type Authorities, agentAuthorities, commonName, pathOf, sentBy } from "./chain.ts";
+import { clientWarning, contextOf } from "./certificates.ts";
+import { type Authorities, authoritiesOf, commonName, pathOf, sentBy } from "./chain.ts";
 import type { ProbeContext } from "./probe.ts";
 
 /** Days before the end of a certificate from which a run warns. */
@@ -16,6 +17,8 @@ export interface HandshakeOptions {
   verify: boolean;
   /** ALPN protocols; as in {@link secure}. */
   protocols?: readonly string[];
+  /** False for a server that must not see the client certificate of the check. */
+  isOwn?: boolean;
 }
 
 /** Codes of OpenSSL for an issuer that is not trusted. */
@@ -33,12 +36,16 @@ const untrusted = new Set([
  */
 export async function handshake(
   socket: Socket,
-  { host, verify, protocols }: HandshakeOptions,
-  { signal, trace, now, warn }: ProbeContext,
+  { host, verify, protocols, isOwn = true }: HandshakeOptions,
+  { signal, trace, now, warn, certificates: { ca, client } }: ProbeContext,
 ): Promise<TLSSocket> {
-  const options = { socket, host, verify, signal, trace, now, ...(protocols !== undefined && { protocols }) };
+  const used = { ca, client: isOwn ? client : null };
+  const context = contextOf(used, verify);
+  const options = { socket, host, verify, context, signal, trace, now, ...(protocols !== undefined && { protocols }) };
+  const ending = clientWarning(used, warningDays, now());
+  if (ending !== null) warn(ending);
   const secured = await secure(options).catch((error: unknown) => {
-    throw error instanceof DialError && untrusted.has(error.code) ? withRemedy(error) : error;
+    throw error instanceof DialError && untrusted.has(error.code) ? withRemedy(error, ca !== null) : error;
   });
   const leaf = secured.getPeerX509Certificate();
   if (leaf === undefined) return secured;
@@ -47,12 +54,20 @@ export async function handshake(
     trace.certificateNotAfter = Math.min(trace.certificateNotAfter ?? Infinity, notAfter, 8_640_000_000_000);
   warnOfExpiry(notAfter, host, now(), warn);
   // The path of a connection that OpenSSL has verified is complete and in time.
-  for (const text of chainWarnings(host, sentBy(leaf), verify ? null : await agentAuthorities(), now())) warn(text);
+  for (const text of chainWarnings(host, sentBy(leaf), verify ? null : await authoritiesOf(ca), now())) warn(text);
   return secured;
 }
 
-const withRemedy = ({ message, code, cause }: DialError): DialError =>
-  new DialError("certificate", `${message}: trust its authority on the agent (--ca-file)`, code, cause);
+/** Names what would be trusted; `chosen`: whether the check has an authority of its own. */
+const withRemedy = ({ message, code, cause }: DialError, chosen: boolean): DialError =>
+  new DialError(
+    "certificate",
+    chosen
+      ? `${message}: the authority that the check names (certificates.ca_id) has not issued it`
+      : `${message}: name its authority in the check (certificates.ca_id), or trust it on the agent (--ca-file)`,
+    code,
+    cause,
+  );
 
 function warnOfExpiry(notAfter: number, host: string, now: number, warn: (text: string) => void): void {
   const left = Math.floor((notAfter - now) / 86_400_000);

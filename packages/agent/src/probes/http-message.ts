@@ -21,6 +21,8 @@ export interface Hop {
   custom: readonly Header[];
   /** Whether credentials of the check are for this server, and whether a redirect has left any behind. */
   credentials: "own" | "left behind" | "none";
+  /** Whether it is the server of the check, which may see its client certificate. */
+  isOwn: boolean;
   /** Cookies that this run was given. */
   cookies: string;
 }
@@ -45,7 +47,10 @@ export function firstHop(spec: HttpCheck, userAgent: string): Hop {
         ? `Bearer ${spec.bearer_token}`
         : null;
   if (authorization !== null) custom.push({ name: "Authorization", value: authorization });
-  const hasCredentials = spec.basic_auth !== null || custom.some(({ name }) => isSecretHeader(name));
+  const hasCredentials =
+    spec.basic_auth !== null ||
+    (spec.certificates?.client_id ?? null) !== null ||
+    custom.some(({ name }) => isSecretHeader(name));
   const hop = makeHop({
     url: new URL(spec.url),
     text: spec.url,
@@ -53,6 +58,7 @@ export function firstHop(spec: HttpCheck, userAgent: string): Hop {
     body: spec.body === null ? null : Buffer.from(spec.body, "utf8"),
     custom,
     credentials: hasCredentials ? "own" : "none",
+    isOwn: true,
     cookies: "",
     userAgent,
   });
@@ -69,7 +75,7 @@ function queryOf(url: URL, text: string): string {
   return /^[\x21-\x7e]*$/.test(written) && url.search.length > 0 ? written : url.search;
 }
 
-type HopOptions = Pick<Hop, "url" | "method" | "body" | "custom" | "credentials" | "cookies"> & {
+type HopOptions = Pick<Hop, "url" | "method" | "body" | "custom" | "credentials" | "isOwn" | "cookies"> & {
   /** The URL as written. */
   text: string;
   userAgent: string;
@@ -171,6 +177,7 @@ export function nextHop(from: Hop, { location, status, userAgent, verified, cook
     body: keepBody ? from.body : null,
     custom: isSame ? from.custom.filter(({ name }) => keepBody || !name.toLowerCase().startsWith("content-")) : [],
     credentials: isSame || from.credentials !== "own" ? from.credentials : "left behind",
+    isOwn: isSame && from.isOwn,
     cookies: cookiesFor(url),
     userAgent,
   });

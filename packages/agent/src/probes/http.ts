@@ -112,7 +112,7 @@ async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, progre
     const { ip_version: ipVersion } = spec;
     const { socket } = await dial({ host, port, allowPrivate, ipVersion, signal, lookup, trace });
     const verify = spec.verify_tls;
-    const stream = hop.secure ? await handshake(socket, { host, verify }, context) : socket;
+    const stream = hop.secure ? await handshake(socket, { host, verify, isOwn: hop.isOwn }, context) : socket;
     return await converse(spec, hop, stream, context, progress);
   } catch (error) {
     // A host reached by a redirect must not open the breaker of the first host.

@@ -4,6 +4,7 @@ import type { CheckStatus } from "@statusmesh/shared/result";
 import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
 import type { DialTrace } from "@statusmesh/shared/net/dial";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
+import type { CheckCertificates } from "./certificates.ts";
 import type { Commands } from "./commands.ts";
 import type { RdapLookups } from "../rdap/lookups.ts";
 
@@ -66,6 +67,8 @@ export interface ProbeContext {
   /** Unix ms. */
   now: () => number;
   lookup?: Lookup | undefined;
+  /** The stored certificates of this check. */
+  certificates: CheckCertificates;
   /** Domain lookups, shared by the whole agent. */
   rdap: RdapLookups;
   /** The commands of exec checks; null for an agent without a file of them. */

@@ -7,7 +7,8 @@ import { dial } from "@statusmesh/shared/net/dial";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
-import { agentAuthorities, commonName, pathOf, sentBy } from "./chain.ts";
+import { contextOf } from "./certificates.ts";
+import { authoritiesOf, commonName, pathOf, sentBy } from "./chain.ts";
 import { chainWarnings } from "./handshake.ts";
 import type { Probe, ProbeContext, Verdict } from "./probe.ts";
 import { StartTlsError, startTls } from "./starttls.ts";
@@ -38,7 +39,7 @@ export const tlsCert: Probe<TlsCertCheck> = {
     }
     if (leaf === undefined) return { status: "error", error: "the server presented no certificate" };
     const sent = sentBy(leaf);
-    const trusted = await agentAuthorities();
+    const trusted = await authoritiesOf(context.certificates.ca);
     for (const text of chainWarnings(serverName(spec), sent, trusted, context.now())) context.warn(text);
     const path = spec.judge === "chain" ? pathOf(sent, trusted).certificates : [leaf];
     return judge(spec, path, context.now());
@@ -46,7 +47,7 @@ export const tlsCert: Probe<TlsCertCheck> = {
 };
 
 async function certificateOf(spec: TlsCertCheck, context: ProbeContext): Promise<X509Certificate | undefined> {
-  const { signal, trace, allowPrivate, lookup } = context;
+  const { signal, trace, allowPrivate, lookup, certificates } = context;
   const { socket } = await dial({
     host: canonicalHost(spec.host),
     port: spec.port,
@@ -66,6 +67,7 @@ async function certificateOf(spec: TlsCertCheck, context: ProbeContext): Promise
       socket,
       host,
       verify: false,
+      context: contextOf(certificates, false),
       protocols: [],
       signal,
       trace,

@@ -5,6 +5,7 @@ import { DialError } from "@statusmesh/shared/net/dial-error";
 import { type IpVersion, type Lookup, resolve } from "@statusmesh/shared/net/resolve";
 import { stackOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../clock.ts";
+import type { CheckCertificates } from "../probes/certificates.ts";
 import type { Commands } from "../probes/commands.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { NetworkGuard } from "./network.ts";
@@ -56,6 +57,7 @@ export interface Run {
 export interface Prepared {
   kind: string;
   probe: Probe<unknown>;
+  certificates: CheckCertificates;
   timeoutMs: number;
   /** Null for a check without a destination: no limit applies. */
   destination: { host: string; port?: number } | null;
@@ -134,7 +136,7 @@ export class Probing implements Run {
 
   #probe(check: WireCheck): void {
     const { log, allowPrivate, userAgent, lookup = resolve, rdap, clock } = this.#options;
-    const { kind, probe } = this.#prepared;
+    const { kind, probe, certificates } = this.#prepared;
     const { owner } = this.#hooks;
     const warn = (text: string): void => this.#warn(text);
     const context = {
@@ -145,6 +147,7 @@ export class Probing implements Run {
       owner,
       now: () => clock.now(),
       lookup: (name: string, _owner?: string, wanted?: IpVersion) => lookup(name, owner, wanted),
+      certificates,
       rdap,
       commands: this.#options.commands?.() ?? null,
       warn,

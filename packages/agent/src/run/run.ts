@@ -21,6 +21,7 @@ import {
   type Run,
   type WireCheck,
 } from "./probing.ts";
+import { certificatesFor } from "../probes/certificates.ts";
 import { probeOf } from "../probes/index.ts";
 import type { Verdict } from "../probes/probe.ts";
 import { clean, measurementOf, newTrace } from "./verdicts.ts";
@@ -341,6 +342,9 @@ function prepare(check: WireCheck): Prepared | Verdict {
       skip: true,
     };
   }
+  const certificates = certificatesFor(check);
+  if (certificates === null)
+    return { status: "error", error: "this agent was not sent the certificate of the check", skip: true };
   // The control plane validated the spec when it was stored; the probe finds the rest.
   const spec = check as unknown as ProbedSpec;
   try {
@@ -350,6 +354,7 @@ function prepare(check: WireCheck): Prepared | Verdict {
     return {
       kind: spec.type,
       probe,
+      certificates,
       timeoutMs: spec.timeout,
       destination,
       dial: `${probe.transport ?? "tcp"} ${family}`,

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { Option } from "commander";
 import { type ProbedSpec, type ProbedType, isProbedType, kindOf } from "@statusmesh/shared/checks";
+import { certificatesOf } from "@statusmesh/shared/checks/certificates";
 import type { CheckKind } from "@statusmesh/shared/checks/kind";
 import { duration, ShellError, type ShellOption, wholeOr } from "@statusmesh/shared/checks/shell";
 import { AppError } from "@statusmesh/shared/errors";
@@ -20,6 +21,9 @@ const common: Readonly<Record<string, ShellOption>> = {
   timeout: { words: "time for the whole check", takes: "10s", read: ([text = ""]) => duration(text) },
 };
 
+/** Fields that name what only a control plane has. */
+const unknownHere = ["certificates"];
+
 /** A usage error of `sm-agent check`. */
 export class CheckUsage extends Error {
   override readonly name = "CheckUsage";
@@ -27,7 +31,7 @@ export class CheckUsage extends Error {
 
 /** The fields of a kind that have options: those not set by the subject. */
 function fieldsOf(kind: CheckKind): FieldOption[] {
-  const subject = new Set(["type", ...Object.keys(kind.shell!.read("example.org:1"))]);
+  const subject = new Set(["type", ...unknownHere, ...Object.keys(kind.shell!.read("example.org:1"))]);
   return Object.entries((kind.schema as unknown as SchemaNode).properties ?? {})
     .filter(([field]) => !subject.has(field))
     .map(([field, node]) => ({
@@ -175,6 +179,8 @@ export function specFromFile(file: string): ProbedSpec {
 
 function checked(kind: CheckKind, value: unknown): ProbedSpec {
   const spec = validated(kind, value);
+  if (certificatesOf(spec).length > 0)
+    throw new CheckUsage("certificates are stored at the control plane: use --ca-file for an authority here.");
   inUsage(() => kind.rules(spec));
   return spec;
 }

@@ -1,6 +1,7 @@
 import Type, { type Static } from "typebox";
 import { checkAll, rule } from "../faults.ts";
 import { hostAndPort } from "../url.ts";
+import { certificatesField, certificatesRule } from "./certificates.ts";
 import { headersRule, isSecretHeader, mapHeaderSecrets } from "./http-rules.ts";
 import { headersOption } from "./http-shell.ts";
 import {
@@ -53,6 +54,7 @@ export const GrpcCheck = Shape("GrpcCheck", "Queries the health service of a gRP
     }),
   ),
   verify_tls: verifyTls(section, "false accepts any certificate; not together with metadata that authenticates"),
+  certificates: certificatesField(section),
   server_name: serverNameField("Name of the server (SNI and :authority); null: the host", {
     section,
     hint: "Empty uses the host.",
@@ -90,6 +92,7 @@ export const grpc: CheckKind<typeof GrpcCheck> = {
         "/metadata",
       ),
       () => thresholdRules(spec),
+      () => certificatesRule(spec, spec.tls, "Set tls to true"),
       rule(
         spec.verify_tls || !spec.tls || !Object.keys(metadata).some(isSecretHeader),
         "INVALID_TLS_CRED_COMBO",

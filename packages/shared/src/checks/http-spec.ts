@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
 import type { FieldForm } from "../form.ts";
+import { certificatesField } from "./certificates.ts";
 import { ops } from "./expectations.ts";
 import { urlField } from "./host.ts";
 import { degradedAbove, ipVersion, nullableText, threshold, timeout } from "./kind.ts";
@@ -217,6 +218,7 @@ export const HttpCheck = Shape("HttpCheck", "Requests a URL and verifies the res
       hint: "Off accepts any certificate. Not with credentials over https.",
     },
   }),
+  certificates: certificatesField(section),
   basic_auth: Type.Union(
     [Type.Tuple([Type.String({ minLength: 1, maxLength: 255 }), Type.String({ maxLength: 1024 })]), Type.Null()],
     {

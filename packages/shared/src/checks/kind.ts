@@ -132,7 +132,7 @@ export function ipVersionRule(host: string, version: IpVersion = "any", code: Er
 /** Why a check with credentials must verify the certificate, and the way for an internal authority. */
 export const credentialsUnverified =
   "Credentials are not sent to a server whose certificate is not verified. Set verify_tls to true (for an internal " +
-  "authority start the agent with --ca-file)";
+  "authority name it in certificates.ca_id, or start the agent with --ca-file)";
 
 /** A time in ms above which a run that found nothing wrong is slow. {@link thresholdRules} has its other rules. */
 export const threshold = (description: string, form: FieldForm) =>

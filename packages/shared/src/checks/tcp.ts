@@ -2,6 +2,7 @@ import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
 import { hostAndPort } from "../url.ts";
+import { certificatesField, certificatesRule } from "./certificates.ts";
 import {
   type CheckKind,
   credentialsUnverified,
@@ -48,6 +49,7 @@ export const TcpCheck = Shape("TcpCheck", "Connects to a port", {
     }),
   ),
   verify_tls: Type.Optional(verifyTls(section)),
+  certificates: certificatesField(section),
   greeting: Type.Optional(
     nullableText(
       200,
@@ -140,6 +142,7 @@ export const tcp: CheckKind<typeof TcpCheck> = {
       () => refuseInvisible(spec.server_name ?? "", "INVALID_TLS_CERT_PARAMS", "/server_name"),
       () => serverName(spec),
       () => sentBytes(spec),
+      () => certificatesRule(spec, (spec.tls ?? "none") !== "none", "Set tls"),
       () => thresholdRules(spec),
       rule(
         spec.verify_tls !== false || spec.tls === "none" || (spec.send ?? null) === null,

@@ -1,6 +1,7 @@
 import Type, { type Static } from "typebox";
 import { checkAll } from "../faults.ts";
 import { asObject, parsedJson } from "../json.ts";
+import { certificatesField } from "./certificates.ts";
 import { DaysRemaining, Expiry, expiryFields, expiryInWords, expiryRule, expiryShort } from "./expiry.ts";
 import { type CheckKind, ipVersion, ipVersionRule, timeout } from "./kind.ts";
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
@@ -42,6 +43,7 @@ export const TlsCertCheck = Closed(
     ),
     timeout: timeout({ section, beside: true, hint: "Includes name resolution, connect and handshake." }),
     ip_version: ipVersion(section),
+    certificates: certificatesField(section),
   },
   { title: "TlsCertCheck" },
 );

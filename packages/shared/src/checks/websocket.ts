@@ -2,6 +2,7 @@ import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { checkAll, rule } from "../faults.ts";
 import { portOf, urlProblem } from "../url.ts";
+import { certificatesField, certificatesRule } from "./certificates.ts";
 import { credentialsRule, headersRule, isSecretHeader, mapHeaderSecrets } from "./http-rules.ts";
 import { canonicalHost, urlField } from "./host.ts";
 import { headersOption } from "./http-shell.ts";
@@ -66,6 +67,7 @@ export const WebSocketCheck = Shape("WebSocketCheck", "Opens a WebSocket, and ve
     ),
   ),
   verify_tls: verifyTls(section, "false accepts any certificate; not together with a header that authenticates"),
+  certificates: certificatesField(section),
   timeout: timeout({ section }),
   degraded_above_ms: degradedAbove({ section, beside: true }),
   ip_version: ipVersion(section),
@@ -115,6 +117,7 @@ export const websocket: CheckKind<typeof WebSocketCheck> = {
         "/headers",
       ),
       () => thresholdRules(spec),
+      () => certificatesRule(spec, /^wss:/i.test(spec.url), "Use wss"),
       rule(
         spec.verify_tls || !isSecret || !/^wss:/i.test(spec.url),
         "INVALID_TLS_CRED_COMBO",

@@ -55,11 +55,23 @@ export function isCertificate(pem: string): boolean {
   }
 }
 
-/** A context for a client; `verify` as for {@link secure}. */
-function clientContext(verify: boolean): SecureContext {
+/** What a connection uses beside the shared context. */
+export interface ContextParts {
+  /** Authorities in place of those that are trusted elsewhere, PEM. */
+  ca?: readonly string[] | null | undefined;
+  /** Certificate with its chain, and its key, PEM. */
+  client?: { readonly certificate: string; readonly private_key: string } | null | undefined;
+}
+
+/** A context for a client; `verify` as for {@link secure}. Throws for a certificate that OpenSSL does not use. */
+export function clientContext(verify: boolean, { ca, client }: ContextParts = {}): SecureContext {
+  const trusted = ca ?? (authorities === rootCertificates ? null : authorities);
   return createSecureContext({
     // Parsing the 144 authorities of Node takes 80 ms, which its own default does once.
-    ...(authorities === rootCertificates ? {} : { ca: [...authorities] }),
+    ...(trusted === null ? {} : { ca: [...trusted] }),
+    // An authority that was chosen is one, also where another has issued it.
+    ...(ca == null ? {} : partialChain),
+    ...(client == null ? {} : { cert: client.certificate, key: client.private_key }),
     ...(!verify && {
       minVersion: "TLSv1",
       ciphers: "DEFAULT@SECLEVEL=0",
@@ -68,6 +80,9 @@ function clientContext(verify: boolean): SecureContext {
     }),
   });
 }
+
+/** Option of Node 20.18, which its types of Node 20 do not have. */
+const partialChain: object = { allowPartialTrustChain: true };
 
 const contextFor = (verify: boolean): SecureContext =>
   verify ? (verifying ??= clientContext(true)) : (accepting ??= clientContext(false));

@@ -59,6 +59,7 @@ t.test("overrides replace limits of the plan, null is unlimited, and {} ends the
     max_share_links_per_monitor: { current: 2, limit: 2 },
     max_shared_monitors: { current: 3, limit: null },
     max_update_templates: { current: 0, limit: 100 },
+    max_certificates: { current: 0, limit: 50 },
     max_maintenance_windows: { current: 0, limit: 20 },
   });
   await change(owner, { overrides: { min_check_interval_secs: 30 } });

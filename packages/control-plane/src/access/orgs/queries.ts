@@ -162,6 +162,8 @@ export async function countUsage(
       union all
       select org_id, 'max_update_templates', count(*) from update_templates where ${own} group by org_id
       union all
+      select org_id, 'max_certificates', count(*) from certificates where ${own} group by org_id
+      union all
       select org_id, 'max_notification_channels', count(*) from channels where ${own} group by org_id
       union all
       select org_id, 'max_maintenance_windows', count(*) from maintenance_windows

@@ -20,6 +20,7 @@ const quotas = {
   max_components_per_page: ["component for each status page", "components for each status page"],
   max_updates_per_incident: ["update for each incident", "updates for each incident"],
   max_update_templates: ["update template", "update templates"],
+  max_certificates: ["certificate", "certificates"],
   max_notification_channels: ["notification channel", "notification channels"],
   max_share_links_per_monitor: ["share link for each monitor", "share links for each monitor"],
   max_maintenance_windows: ["unfinished maintenance window", "unfinished maintenance windows"],

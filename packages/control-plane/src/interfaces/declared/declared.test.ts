@@ -889,7 +889,8 @@ const headers = fc.dictionary(fc.constantFrom("X-Key", "Accept", "X-Other"), fc.
 const host = { host: fc.constant("a.example.org"), port: fc.integer({ min: 1, max: 65_535 }) };
 const timing = { timeout: choice(100, "5s", "1m", null), degraded_above_ms: choice(60, null) };
 const ipVersion = { ip_version: choice("any", "4") };
-const tlsFields = { server_name: choice("b.example.org", null), verify_tls: flag };
+const certificates = { certificates: choice({ ca_id: null }, { client_id: null, ca_id: null }, null) };
+const tlsFields = { ...certificates, server_name: choice("b.example.org", null), verify_tls: flag };
 /** Values for every field of every kind of check. */
 const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
   http: {
@@ -916,6 +917,7 @@ const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
     headers,
     body: choice("a=b", null),
     verify_tls: flag,
+    ...certificates,
     ...ipVersion,
     basic_auth: choice(["u", "p"], null),
     auth_scheme: choice("digest", "basic"),
@@ -967,12 +969,14 @@ const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
     ...ipVersion,
     headers,
     subprotocols: choice([], ["chat.v2", "chat.v1"]),
+    ...certificates,
     verify_tls: flag,
     ...timing,
   },
   tls_cert: {
     ...host,
     server_name: tlsFields.server_name,
+    ...certificates,
     starttls: choice("none", "smtp", "postgres"),
     judge: choice("leaf", "chain"),
     warn_days: choice(20, "30d"),

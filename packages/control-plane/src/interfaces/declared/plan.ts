@@ -109,6 +109,7 @@ export async function makePlan(
     references,
     plan: state.plan,
     regions: state.regions,
+    certificates: state.certificates,
     channels: new Set([...state.channels, ...matched.channels].map(({ id }) => id)),
     defaultChannels: defaultsAfter(state, matched.channels, new Set(remove.channels)),
     tagged: taggedAfter(state, matched.monitors),

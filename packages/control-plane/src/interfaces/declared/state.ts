@@ -2,6 +2,7 @@ import { isId, normaliseId } from "@statusmesh/shared/ids";
 import { type Plan, planOf } from "../../access/plans/service.ts";
 import { type StoredChannel, storedChannels } from "../../alerting/channels/service.ts";
 import { type StoredWindow, storedWindows } from "../../alerting/maintenance/service.ts";
+import { type KnownCertificates, knownCertificates } from "../../monitoring/certificates/service.ts";
 import { addressesOf } from "../../monitoring/heartbeats/service.ts";
 import { probeRegionIds } from "../../monitoring/regions/service.ts";
 import { existingTargetIds, storedTargets, taggedTargets, targetCount } from "../../monitoring/targets/service.ts";
@@ -16,6 +17,7 @@ import { digestOf } from "./token.ts";
 export interface State {
   readonly plan: Plan;
   readonly regions: readonly string[];
+  readonly certificates: KnownCertificates;
   /** All of the organisation. */
   readonly channels: readonly StoredChannel[];
   readonly pages: readonly StoredPage[];
@@ -48,6 +50,11 @@ export async function readState(ctx: Ctx, project: string, document: Document, k
   return {
     plan: await planOf(ctx),
     regions: await probeRegionIds(ctx),
+    certificates: await knownCertificates(
+      ctx,
+      [...objects.monitors.values()].map(({ fields }) => Object(fields["check"]) as object),
+      false,
+    ),
     monitors,
     channels: await storedChannels(ctx),
     pages: kinds.has("status_pages") ? await storedPages(ctx) : [],

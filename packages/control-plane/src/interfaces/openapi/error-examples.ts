@@ -51,6 +51,14 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
     message: "The smallest accepted status is above the largest. Swap min and max.",
     field: "/check/expected_status/value",
   },
+  INVALID_CERTIFICATE: {
+    message: 'No certificate is in the text: it must have "-----BEGIN CERTIFICATE-----" (PEM), to its END line.',
+    field: "/certificate",
+  },
+  CERTIFICATE_IN_USE: {
+    message: "1 monitor uses this certificate: Shop. Change them first.",
+    details: { used_by: 1, targets: [{ id: "01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90", name: "Shop" }] },
+  },
   INVALID_TLS_CRED_COMBO: { field: "/check/verify_tls" },
   INVALID_INTERVAL: { field: "/interval" },
   INVALID_TIMEOUT: { field: "/check/timeout" },

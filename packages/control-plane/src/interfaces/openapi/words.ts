@@ -31,6 +31,7 @@ export const tags: Record<string, string> = {
   "Status pages": "Public status pages. Every member reads them, owners change them.",
   Heartbeats: "Monitors that jobs report to: ping URL, state and pings.",
   Snoozes: "Periods in which the notifications of selected monitors are held.",
+  Certificates: "Authorities that checks trust, and client certificates that they present.",
   "Update templates": "Saved texts for updates of incidents and for maintenance.",
   Targets: "Monitors: check, interval, regions and alerting policy.",
 };

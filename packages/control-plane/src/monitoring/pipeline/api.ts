@@ -15,6 +15,7 @@ import { requireScope } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
 import { Closed, described, Flag, nullable, Shape } from "../../platform/http/wire.ts";
+import { certificateRule, knownCertificates } from "../certificates/service.ts";
 import { probeRegionIds } from "../regions/service.ts";
 import { CheckResult } from "../results/schema.ts";
 import { Check, checkErrors } from "../targets/schema.ts";
@@ -133,6 +134,7 @@ function onDemandRoutes(hub: Hub): Route[] {
         requireScope(ctx, "targets:execute");
         const spec = body as CheckSpec;
         checkRules(ctx, spec, "");
+        certificateRule(spec, await knownCertificates(ctx, [spec], false), "");
         if (kindOf(spec).testIsAudited === true) await record(ctx, { resourceId: null, after: { check: spec } });
         const reply = await runOnDemand(ctx, hub, { spec, targetId: null, regions: await probeRegionIds(ctx) });
         return ok({

@@ -1,18 +1,22 @@
 import type { Sql, TransactionSql } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
+import { certificatesOf } from "@statusmesh/shared/checks/certificates";
 import { AppError } from "@statusmesh/shared/errors";
 import {
   type AssignedCheck,
   protocolVersion,
   type PullReply,
   type PullRequest,
+  type SentCertificate,
   type WithheldCheck,
 } from "@statusmesh/shared/agent-protocol";
 import { hash32, nextSlot, recheckMs } from "@statusmesh/shared/schedule";
+import { certificatesToSend } from "../certificates/service.ts";
 import { agentLeaves, agentPulls, agentSeen, liveAgents } from "../agents/service.ts";
 import type { AgentCtx } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { pause } from "../../platform/process/pause.ts";
+import { forEachInTurns } from "../../platform/process/turns.ts";
 import { selectRechecks } from "../../alerting/incidents/engine.ts";
 import { disabledRegionIds } from "../regions/service.ts";
 import { issueSlots, leastRecheckMs, selectIssuedSince } from "../results/engine.ts";
@@ -181,14 +185,17 @@ async function look(
   const rechecks = unsettled.filter(mayBeMine);
   const asked = hash32(rechecks.join()).toString(36);
   const next: Cursor = { snapshot, history, agents: sharing, rechecks: asked, at: full ? now : cursor!.at };
+  // Last: a claimed run that is not sent would make its caller wait in vain.
+  const runs = disabled || capacity === 0 ? [] : await claimRuns(ctx, capacity, kinds);
+  const certificates = await attachedTo(ctx, [...checks, ...runs]);
   const reply = {
     ...setting(ctx),
     cursor: Buffer.from(JSON.stringify(next)).toString("base64url"),
     full,
     checks,
     drop,
-    // Last: a claimed run that is not sent would make its caller wait in vain.
-    runs: disabled || capacity === 0 ? [] : await claimRuns(ctx, capacity, kinds),
+    runs,
+    ...(certificates.length > 0 && { certificates }),
     rechecks,
   };
   return { reply, otherRechecks: rechecks.length > 0 && asked !== cursor?.rechecks };
@@ -209,6 +216,28 @@ async function dueOf(ctx: AgentCtx, rows: readonly AssignableRow[]): Promise<Rea
   );
   for (const { id } of raced) if (!issued.has(id)) due.add(id);
   return due;
+}
+
+/** The certificates that checks name. A check whose certificate cannot be sent is withheld. */
+async function attachedTo(ctx: AgentCtx, checks: { org_id: string; check: AssignedCheck["check"] }[]) {
+  const named = new Map<string, { orgId: string; id: string }>();
+  const naming: typeof checks = [];
+  await forEachInTurns(checks, (one) => {
+    const ids = certificatesOf(one.check);
+    if (ids.length > 0) naming.push(one);
+    for (const { id } of ids) if (!named.has(id)) named.set(id, { orgId: one.org_id, id });
+  });
+  const found = await certificatesToSend(ctx, [...named.values()]);
+  await forEachInTurns(naming, (one) => {
+    for (const { id } of certificatesOf(one.check)) {
+      const certificate = found.get(id) ?? { reason: "the certificate of the check was deleted" };
+      if ("certificate" in certificate && named.get(id)!.orgId === one.org_id) continue;
+      const reason = "reason" in certificate ? certificate.reason : "its certificate is of another organisation";
+      const withheld: WithheldCheck = { type: "withheld", reason };
+      one.check = withheld;
+    }
+  });
+  return [...found.values()].filter((one): one is SentCertificate => "certificate" in one);
 }
 
 /** The first slot whose run has not started, not before the target's creation. */

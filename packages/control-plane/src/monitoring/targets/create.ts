@@ -10,6 +10,7 @@ import { mapInTurns, portionsOf } from "../../platform/process/turns.ts";
 import { ladderRule } from "../../access/orgs/service.ts";
 import { type Plan, planOf, takeQuota } from "../../access/plans/service.ts";
 import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
+import { certificateRule, type KnownCertificates, knownCertificates } from "../certificates/service.ts";
 import { addHeartbeats, addressesRule, intervalSecsOf } from "../heartbeats/service.ts";
 import { probeRegionIds } from "../regions/service.ts";
 import { dependenciesOf, keepDependencies, writeDependencies } from "./dependencies.ts";
@@ -120,6 +121,10 @@ async function create(
       ? []
       : (await keepDefaultChannels(tx.sql, tx.orgId)).slice(0, maxAlerts);
     for (const id of defaults) channels.add(id);
+    const certificates = await knownCertificates(
+      tx,
+      inputs.map(({ check }) => check),
+    );
     const regions = await probeRegionIds(tx);
     if (regions.length === 0 && faults.isEmpty && inputs.some(({ check }) => isProbed(check)))
       throw new AppError(
@@ -130,7 +135,9 @@ async function create(
     const bound = await mapInTurns(inputs, (input, at) =>
       faults.isFull
         ? undefined
-        : faults.check(() => below(base(at), () => boundTo(input, { plan, channels, defaults, regions }))),
+        : faults.check(() =>
+            below(base(at), () => boundTo(input, { plan, channels, defaults, certificates, regions })),
+          ),
     );
     faults.throwAny();
     const rows = await mapInTurns(drafts, (draft, at): queries.TargetRow => {
@@ -164,6 +171,7 @@ export interface CreateContext {
   readonly channels: ReadonlySet<string>;
   /** Channels of a target that names none. */
   readonly defaults: readonly string[];
+  readonly certificates: KnownCertificates;
   /** The enabled regions. */
   readonly regions: readonly string[];
 }
@@ -177,12 +185,13 @@ export function createRules(ctx: Ctx, input: TargetCreate, known: CreateContext)
 }
 
 /** The bindings of a new target; checks the rules that need the plan, the channels and the regions. */
-function boundTo(input: TargetCreate, { plan, channels, defaults, regions }: CreateContext): Alert[] {
+function boundTo(input: TargetCreate, { plan, channels, defaults, certificates, regions }: CreateContext): Alert[] {
   const { check, region_policy, regions: chosen, escalation } = input;
   const alerts = input.alerts ?? defaults.map((channel_id) => ({ channel_id }));
   let bound: Alert[] = [];
   checkAll(
     () => isProbed(check) && intervalRule(plan, check, intervalOf(input)),
+    () => certificateRule(check, certificates),
     () => (bound = alertRule(alerts, channels)),
     () => afterFailuresRule(alerts, confirmationsOf(input)),
     () => escalation && ladderRule(escalation, channels),

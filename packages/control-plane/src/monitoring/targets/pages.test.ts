@@ -151,6 +151,9 @@ const valuesIn = (part: string) =>
   );
 
 t.test("the form has a control for every field of every kind, from its schema", async (t) => {
+  await sql`
+    insert into certificates (id, org_id, name, kind, certificate, subject, expires_at, created_at, updated_at)
+    values (gen_random_uuid(), ${caller.orgId}, 'CA', 'ca', 'PEM', 'CN=CA', now() + interval '1 year', now(), now())`;
   const { text: blank } = await ask("GET", "/monitors/new");
   for (const type of checkTypes) {
     const { body: made } = await ask("POST", "/api/v1/targets", { name: type, check: { type, ...checks[type] } });

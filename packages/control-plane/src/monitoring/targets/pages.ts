@@ -28,6 +28,7 @@ import {
 } from "../results/service.ts";
 import { heartbeatPanel } from "./heartbeat-panel.ts";
 import { planOf } from "../../access/plans/service.ts";
+import { certificateChoices } from "../certificates/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
 import type { CheckResult } from "../results/schema.ts";
 import { findingOf } from "./finding.ts";
@@ -184,10 +185,11 @@ async function evidenceOf(ctx: Ctx, incidentId: string) {
  * disabled are listed too, so that saving the regions keeps them.
  */
 async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly string[], source: Target | null = null) {
-  const [org, plan, channels, regions] = await Promise.all([
+  const [org, plan, channels, certificates, regions] = await Promise.all([
     getOrg(ctx, ctx.orgId),
     planOf(ctx),
     channelChoices(ctx),
+    certificateChoices(ctx),
     listRegionChoices(ctx, ownRegions),
   ]);
   const copied = source === null ? null : copyOf(source);
@@ -206,6 +208,7 @@ async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly st
     /** Least interval of the plan; each kind has its own, too. */
     minIntervalSecs: plan.min_check_interval_secs,
     channels,
+    certificates,
     ladder: org.escalation,
     parents: from === null ? [] : (await neighboursOf(ctx, from.id)).parents,
     regions: regions.map((region) => ({ ...region, chosen: ownRegions.includes(region.id) })),

@@ -1,4 +1,5 @@
 import { type CheckSpec, isProbed, kindOf } from "@statusmesh/shared/checks";
+import { withWholeCertificates } from "@statusmesh/shared/checks/certificates";
 import { AppError } from "@statusmesh/shared/errors";
 import { below, checkAll, Faults } from "@statusmesh/shared/faults";
 import { blockedHost } from "@statusmesh/shared/net/address";
@@ -147,7 +148,8 @@ function refuseInsideName({ config }: Pick<System, "config">, name: string, fiel
 }
 
 /** The check with the defaults that follow from it. */
-export const completed = (spec: CheckSpec): CheckSpec => (isProbed(spec) ? spec : withGrace(spec));
+export const completed = (spec: CheckSpec): CheckSpec =>
+  isProbed(spec) ? withWholeCertificates(spec) : withGrace(spec);
 
 /** The rules of the kind, and those of a schedule. */
 export function kindRules(spec: CheckSpec): void {

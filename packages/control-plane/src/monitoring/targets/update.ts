@@ -26,6 +26,7 @@ import {
   rescheduleLadders,
   rescheduleReminders,
 } from "../../alerting/incidents/service.ts";
+import { certificateRule, type KnownCertificates, knownCertificates } from "../certificates/service.ts";
 import { intervalSecsOf, reopenWindows, replaceAddresses, shownOf } from "../heartbeats/service.ts";
 import { ladderRule } from "../../access/orgs/service.ts";
 import { type Plan, planOf } from "../../access/plans/service.ts";
@@ -207,6 +208,7 @@ async function store(tx: Ctx, edits: readonly Edited[]): Promise<void> {
 export interface EditContext {
   readonly plan: Plan | null;
   readonly channels: ReadonlySet<string>;
+  readonly certificates: KnownCertificates;
   readonly regions: ReadonlySet<string>;
 }
 
@@ -221,6 +223,10 @@ async function editContext(tx: Ctx, edits: readonly TargetEdit[]): Promise<EditC
   return {
     plan: edits.some(({ patch }) => patch.interval !== undefined) ? await planOf(tx) : null,
     channels: channels.size === 0 ? channels : await existingChannelIds(tx, tx.orgId, [...channels]),
+    certificates: await knownCertificates(
+      tx,
+      edits.map(({ patch }) => patch.check ?? {}),
+    ),
     regions: regions.size === 0 ? regions : await enabledRegionIds(tx, [...regions]),
   };
 }
@@ -268,13 +274,17 @@ function patchRules(
   tx: Ctx,
   before: queries.ProbedTargetRow,
   { patch, regions: chosen }: TargetEdit,
-  { plan, channels, regions: enabled }: EditContext,
+  { plan, channels, certificates, regions: enabled }: EditContext,
 ): CheckChange | null {
   const { check: checkPatch, interval, renotify_interval_secs: renotify, alerts, region_policy: policy } = patch;
   const { alert_confirmations: confirmations } = patch;
   let check: CheckChange | null = null;
   checkAll(
-    () => (check = checkPatch === undefined ? null : mergeCheck(tx, before.id, before.spec, checkPatch)),
+    () => {
+      if (checkPatch === undefined) return;
+      check = mergeCheck(tx, before.id, before.spec, checkPatch);
+      if (Object.hasOwn(checkPatch, "certificates")) certificateRule(check.after, certificates);
+    },
     // A patch cannot change the kind, which decides the shortest interval.
     () => interval !== undefined && isProbed(before.spec) && intervalRule(plan!, before.spec, interval),
     () => renotify !== undefined && renotifyRule(renotify),

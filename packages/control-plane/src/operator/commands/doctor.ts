@@ -30,6 +30,7 @@ import { type Database, makeSystem, openConfiguredDatabase } from "../open-syste
 import { checkProviders } from "../../access/sign-in/service.ts";
 import { unreadableSubscribers } from "../../publishing/subscribers/service.ts";
 import { unreadableTokens } from "../../monitoring/heartbeats/service.ts";
+import { unreadableKeys } from "../../monitoring/certificates/service.ts";
 import { unableTargets, unreadableTargets } from "../../monitoring/targets/service.ts";
 
 /** Result of one check. */
@@ -252,6 +253,7 @@ const secretsBatch = 500;
 /** What holds secrets, with the domain's count of unreadable ones. */
 const holders = [
   ["monitor", unreadableTargets],
+  ["client certificate", unreadableKeys],
   ["heartbeat", unreadableTokens],
   ["channel", unreadableChannels],
   ["webhook subscriber", unreadableSubscribers],

@@ -6,6 +6,7 @@ import type { ResealedBatch } from "../../platform/crypto/reseal.ts";
 import { pendingMigrations } from "../../platform/db/migrate.ts";
 import { resealSnapshots } from "../../alerting/incidents/service.ts";
 import { silentLog } from "../../platform/process/log.ts";
+import { resealKeys } from "../../monitoring/certificates/service.ts";
 import { resealTokens } from "../../monitoring/heartbeats/service.ts";
 import { resealWaitingRuns } from "../../monitoring/pipeline/engine.ts";
 import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
@@ -24,6 +25,7 @@ const stores: readonly {
   reseal(system: System, after: string | null, limit: number): Promise<ResealedBatch>;
 }[] = [
   { name: "targets", reseal: resealTargets },
+  { name: "certificates", reseal: resealKeys },
   { name: "heartbeats", reseal: resealTokens },
   { name: "channels", reseal: resealChannels },
   { name: "share links", reseal: resealShares },

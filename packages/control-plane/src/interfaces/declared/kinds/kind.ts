@@ -2,6 +2,7 @@ import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
 import { below, type Faults } from "@statusmesh/shared/faults";
 import { mask, type SecretsDestination } from "@statusmesh/shared/secrets";
 import type { Plan } from "../../../access/plans/service.ts";
+import type { KnownCertificates } from "../../../monitoring/certificates/service.ts";
 import type { Ctx } from "../../../platform/context.ts";
 import { refuseMovedSecrets } from "../../../platform/crypto/kept-secrets.ts";
 import type { FieldChange } from "../compare.ts";
@@ -19,6 +20,7 @@ export interface Judging {
   readonly defaultChannels: readonly string[];
   /** Ids of all channels, those that the apply makes included. */
   readonly channels: ReadonlySet<string>;
+  readonly certificates: KnownCertificates;
   /** Ids of the monitors that have a tag after the apply. */
   tagged(tag: string): readonly string[];
 }

@@ -46,18 +46,18 @@ export function judgeMonitor(
   const input: TargetCreate = { ...read, check };
   const fresh = shownInput(declared, input, { before, stored, judging });
   if (stored === null) {
-    const { plan, channels, defaultChannels: defaults, regions } = judging;
-    judge(judging, pointer, () => createRules(ctx, input, { plan, channels, defaults, regions }));
+    const { plan, channels, defaultChannels: defaults, certificates, regions } = judging;
+    judge(judging, pointer, () => createRules(ctx, input, { plan, channels, defaults, certificates, regions }));
     const written = only(fresh, new Set(Object.keys(declared.fields)));
     return { changes: changesBetween({}, written), create: input, edit: null };
   }
   const changes = changesBetween(shownStored(stored, before!, "enabled" in fresh, judging), fresh);
   if (changes.length === 0) return { changes, create: input, edit: { id: stored.id, patch: {} } };
   const edit = editOf(stored.id, input, fieldsOf(changes), { stored, judging });
-  const { plan, channels } = judging;
+  const { plan, channels, certificates } = judging;
   judge(judging, pointer, () =>
     checkAll(
-      () => edited(ctx, stored, edit, { plan, channels, regions: new Set(judging.regions) }),
+      () => edited(ctx, stored, edit, { plan, channels, certificates, regions: new Set(judging.regions) }),
       () => addressesRule(input.heartbeat_addresses ?? [], stored.addresses.length > 0),
     ),
   );
