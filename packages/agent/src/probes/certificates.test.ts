@@ -11,6 +11,7 @@ import { generate } from "selfsigned";
 import t, { type Test } from "tap";
 import { WebSocketServer } from "ws";
 import { checkKinds, type ProbedType } from "@statusmesh/shared/checks";
+import { matchObject } from "@statusmesh/shared/testing";
 import { validate } from "@statusmesh/shared/validate";
 import { outcomeOf, testRunner } from "../testing.ts";
 import { CertificateStore } from "./certificates.ts";
@@ -96,11 +97,11 @@ t.test("an authority of the check replaces those of the agent, in every kind", a
     const found = await run(type, { ...spec, ...named(0) });
     t.notMatch(found.error ?? "", "certificate", type);
     if (type !== "grpc") t.equal(found.status, "up", type);
-    t.match(await run(type, spec), {
+    matchObject(t, await run(type, spec), {
       status: "down",
       error: /name its authority in the check \(certificates\.ca_id\)/,
     });
-    t.match(await run(type, { ...spec, ...named(4) }), {
+    matchObject(t, await run(type, { ...spec, ...named(4) }), {
       status: "down",
       error: /the authority that the check names \(certificates\.ca_id\) has not issued it/,
     });
@@ -122,19 +123,22 @@ t.test("a client certificate is presented to servers that ask, in every version 
     const port = await listen(t, https);
     const url = `https://localhost:${port}/`;
     const expected = { url, expected_body_contains: "probe" };
-    t.match(await run("http", { ...expected, ...named(0, 1) }), { status: "up" }, version);
-    t.match(await run("http", { url, ...named(0) }), { status: "down", error: /certificate required|alert|reset/ });
-    t.match(await run("http", { url, ...named(0, 2) }), { status: "down" }, "of another authority");
-    t.match(await run("http", { url, ...named(0, 3) }), {
+    matchObject(t, await run("http", { ...expected, ...named(0, 1) }), { status: "up" }, version);
+    matchObject(t, await run("http", { url, ...named(0) }), {
+      status: "down",
+      error: /certificate required|alert|reset/,
+    });
+    matchObject(t, await run("http", { url, ...named(0, 2) }), { status: "down" }, "of another authority");
+    matchObject(t, await run("http", { url, ...named(0, 3) }), {
       status: "down",
       warnings: [/^The client certificate of this check expired on \d{4}-/],
     });
-    t.match(await run("websocket", { url: `wss://localhost:${port}/`, ...named(0, 1) }), { status: "up" });
+    matchObject(t, await run("websocket", { url: `wss://localhost:${port}/`, ...named(0, 1) }), { status: "up" });
     const tcp = createTlsServer(options, (socket) => void socket.on("error", () => undefined).end(shown(socket)));
     const bare = await listen(t, tcp);
     const talk = { host: "localhost", port: bare, tls: "tls", expect: "probe" };
-    t.match(await run("tcp", { ...talk, ...named(0, 1) }), { status: "up" });
-    t.match(await run("tls_cert", { host: "localhost", port: bare, ...named(null, 1) }), { status: "up" });
+    matchObject(t, await run("tcp", { ...talk, ...named(0, 1) }), { status: "up" });
+    matchObject(t, await run("tls_cert", { host: "localhost", port: bare, ...named(null, 1) }), { status: "up" });
   }
 });
 
@@ -152,7 +156,7 @@ t.test("after redirects only the server of the check sees the client certificate
     response.writeHead(302, { location: `https://localhost:${port}/back` }).end();
   });
   const elsewhere = await listen(t, foreign);
-  t.match(await run("http", { url: `https://localhost:${port}/away`, ...named(0, 1) }), { status: "up" });
+  matchObject(t, await run("http", { url: `https://localhost:${port}/away`, ...named(0, 1) }), { status: "up" });
   t.strictSame(seen, ["own probe /away", "foreign nobody", "own nobody /back"]);
 });
 
@@ -178,9 +182,12 @@ t.test("from http to https of one host, credentials and the client certificate f
   t.teardown(() => front.close());
   const url = `http://localhost:${(front.address() as AddressInfo).port}/`;
   const spec = { url, bearer_token: "T0KEN", ...named(0, 1) };
-  t.match(await run("http", { ...spec, expected_body_contains: "probe Bearer T0KEN" }), { status: "up", error: null });
+  matchObject(t, await run("http", { ...spec, expected_body_contains: "probe Bearer T0KEN" }), {
+    status: "up",
+    error: null,
+  });
   const unverified = { url, verify_tls: false, ...named(null, 1), expected_body_contains: "nobody none" };
-  t.match(await run("http", unverified), { status: "up" }, "never where the server is not verified");
+  matchObject(t, await run("http", unverified), { status: "up" }, "never where the server is not verified");
 });
 
 t.test("material that is replaced is used at the next run; what was not sent is no evidence", async (t) => {
@@ -194,7 +201,10 @@ t.test("material that is replaced is used at the next run; what was not sent is 
   sent[0] = { ...before!, certificate: other.cert };
   t.equal((await run("tcp", spec)).status, "down");
   sent.shift();
-  t.match(await run("tcp", spec), { status: "error", error: "this agent was not sent the certificate of the check" });
+  matchObject(t, await run("tcp", spec), {
+    status: "error",
+    error: "this agent was not sent the certificate of the check",
+  });
   sent.unshift(before!);
   t.equal((await run("tcp", spec)).status, "up");
 });
@@ -231,8 +241,18 @@ t.test("nginx with ssl_verify_client", { skip }, async (t) => {
   const url = `https://localhost:${port}/`;
   const spec = { url, expected_body_contains: "hello CN=probe", ...named(0, 1) };
   for (let tries = 0; tries < 100 && (await run("http", spec)).status !== "up"; tries++) await sleep(50);
-  t.match(await run("http", spec), { status: "up", error: null });
-  t.match(await run("http", { url, ...named(0) }), { status: "down", error: /got 400/ }, "without a certificate");
-  t.match(await run("http", { url, ...named(0, 2) }), { status: "down", error: /got 400/ }, "of another authority");
-  t.match(await run("http", { url, ...named(0, 3) }), { status: "down", warnings: [/expired on/] });
+  matchObject(t, await run("http", spec), { status: "up", error: null });
+  matchObject(
+    t,
+    await run("http", { url, ...named(0) }),
+    { status: "down", error: /got 400/ },
+    "without a certificate",
+  );
+  matchObject(
+    t,
+    await run("http", { url, ...named(0, 2) }),
+    { status: "down", error: /got 400/ },
+    "of another authority",
+  );
+  matchObject(t, await run("http", { url, ...named(0, 3) }), { status: "down", warnings: [/expired on/] });
 });

@@ -3,6 +3,7 @@ import t from "tap";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { certificatesOf } from "@statusmesh/shared/checks/certificates";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
+import { matchObject } from "@statusmesh/shared/testing";
 import { validate } from "@statusmesh/shared/validate";
 import { resealAll } from "../../operator/commands/rotate-kek.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
@@ -60,8 +61,8 @@ const pulled = async (agent: AgentCtx, cursor: string | null = null) =>
 
 t.test("a certificate is stored, listed, changed and deleted; its key is never shown", async (t) => {
   const shown = { subject: "CN=Client", used_by: 0, warnings: [], private_key: "***" };
-  t.match(certificate, { name: "Probe", kind: "client", ...shown, expires_at: /^\d{4}-/ });
-  t.match(ca, { kind: "ca", private_key: null, subject: "CN=Root" });
+  matchObject(t, certificate, { name: "Probe", kind: "client", ...shown, expires_at: /^\d{4}-/ });
+  matchObject(t, ca, { kind: "ca", private_key: null, subject: "CN=Root" });
   const list = await ask("GET", path);
   t.strictSame(
     list.body.items.map(({ name }: { name: string }) => name),
@@ -89,22 +90,23 @@ t.test("a certificate is stored, listed, changed and deleted; its key is never s
     ],
   ];
   for (const [method, to, body, status, code, field] of refused)
-    t.match(
+    matchObject(
+      t,
       await ask(method, to, body),
       { status, body: { error: { code, ...(status === 400 ? { field } : { details: { pointer: field } }) } } },
       code,
     );
   const { id: _, created_at: _created, updated_at: _updated, ...read } = list.body.items[1];
   const changed = await ask("PATCH", `${path}/${certificate.id}`, read);
-  t.match(changed, { status: 200, body: shown }, "what a client reads it may send back");
+  matchObject(t, changed, { status: 200, body: shown }, "what a client reads it may send back");
   const old = await issue("Old", -2.5);
   const made = await ask("POST", path, { name: "Old", kind: "ca", certificate: old.cert });
-  t.match(made.body.warnings, [/^Expired 2 days ago, on /], "an expired one is accepted with a warning");
+  matchObject(t, made.body.warnings, [/^Expired 2 days ago, on /], "an expired one is accepted with a warning");
   t.equal((await ask("DELETE", `${path}/${made.body.id}`)).status, 204);
   t.equal((await ask("GET", `${path}/${made.body.id}`)).status, 404);
   const entries = await sql<{ after: object }[]>`
     select after from audit_log where org_id = ${owner.orgId} and action = ${`POST ${path}`} order by at, id`;
-  t.match(entries, [
+  matchObject(t, entries, [
     { after: { kind: "ca", private_key: null } },
     { after: { name: "Probe", private_key: "***" } },
     {},
@@ -124,19 +126,25 @@ t.test("checks name certificates of their organisation, of the right kind, and o
   for (const [certificates, pointer, message] of faults) {
     const wrong = { status: 400, body: { error: { code: "INVALID_TLS_CERT_PARAMS", message } } };
     const at = (field: string) => ({ ...wrong, body: { error: { ...wrong.body.error, field } } });
-    t.match(
+    matchObject(
+      t,
       await ask("POST", "/api/v1/targets", { name: "A", check: { ...check, certificates } }),
       at(`/check${pointer}`),
     );
-    t.match(await ask("PATCH", `/api/v1/targets/${target}`, { check: { certificates } }), at(`/check${pointer}`));
-    t.match(await ask("POST", "/api/v1/targets/test", { ...check, certificates }), at(pointer));
+    matchObject(
+      t,
+      await ask("PATCH", `/api/v1/targets/${target}`, { check: { certificates } }),
+      at(`/check${pointer}`),
+    );
+    matchObject(t, await ask("POST", "/api/v1/targets/test", { ...check, certificates }), at(pointer));
     const bulk = [{ name: "A", check: { ...check, certificates } }];
-    t.match(await refusal(t, () => createTargets(owner, bulk as never)), { code: "INVALID_TLS_CERT_PARAMS" });
+    matchObject(t, await refusal(t, () => createTargets(owner, bulk as never)), { code: "INVALID_TLS_CERT_PARAMS" });
   }
-  t.match(await ask("POST", "/api/v1/targets", { name: "A", check: { ...tcp, certificates: names } }), {
+  matchObject(t, await ask("POST", "/api/v1/targets", { name: "A", check: { ...tcp, certificates: names } }), {
     body: { error: { code: "INVALID_TLS_CERT_PARAMS", field: "/check/certificates/ca_id", message: /without TLS/ } },
   });
-  t.match(
+  matchObject(
+    t,
     (await ask("PATCH", `/api/v1/targets/${target}`, { check: { certificates: { ca_id: names.ca_id.toUpperCase() } } }))
       .body.check,
     { certificates: { ca_id: names.ca_id, client_id: null } },
@@ -148,11 +156,11 @@ t.test("checks name certificates of their organisation, of the right kind, and o
     null,
   );
   caller = stranger;
-  t.match(await ask("POST", "/api/v1/targets", { name: "A", check }), {
+  matchObject(t, await ask("POST", "/api/v1/targets", { name: "A", check }), {
     body: { error: { field: "/check/certificates/ca_id", message: "There is no certificate with this id." } },
   });
   for (const [method, body] of [["GET"], ["PATCH", { name: "Mine" }], ["DELETE"]] as [string, object?][])
-    t.match(await ask(method, `${path}/${ca.id}`, body), { body: { error: { code: "CERTIFICATE_NOT_FOUND" } } });
+    matchObject(t, await ask(method, `${path}/${ca.id}`, body), { body: { error: { code: "CERTIFICATE_NOT_FOUND" } } });
   t.equal((await ask("GET", path)).body.total, 0);
   caller = owner;
   await ask("DELETE", `/api/v1/targets/${target}`);
@@ -177,8 +185,8 @@ t.test("agents are sent the material once a reply, and again when it changes", a
   t.strictSame(certificatesOf(first.checks[0]!.check), certificatesOf(check), "a check has only ids");
   t.equal((await pulled(us)).certificates, undefined, "an agent of another region is sent none");
 
-  t.match((await ask("GET", `${path}/${ca.id}`)).body, { used_by: 3 });
-  t.match(await ask("DELETE", `${path}/${ca.id}`), {
+  matchObject(t, (await ask("GET", `${path}/${ca.id}`)).body, { used_by: 3 });
+  matchObject(t, await ask("DELETE", `${path}/${ca.id}`), {
     status: 409,
     body: { error: { code: "CERTIFICATE_IN_USE", message: /^3 monitors use .*: Shop 1, Shop 2, Shop 3\./ } },
   });
@@ -186,12 +194,13 @@ t.test("agents are sent the material once a reply, and again when it changes", a
   clock.at += 1000;
   const renamed = await ask("PATCH", `${path}/${certificate.id}`, { name: "Probe 2" });
   t.equal(renamed.status, 200);
-  t.match(await pulled(eu, first.cursor), { checks: [], full: false }, "a name is nothing for agents");
+  matchObject(t, await pulled(eu, first.cursor), { checks: [], full: false }, "a name is nothing for agents");
   const fresh = { certificate: other.cert, private_key: other.private };
-  t.match((await ask("PATCH", `${path}/${certificate.id}`, fresh)).body, { subject: "CN=Other", used_by: 3 });
+  matchObject(t, (await ask("PATCH", `${path}/${certificate.id}`, fresh)).body, { subject: "CN=Other", used_by: 3 });
   const second = await pulled(eu, first.cursor);
   t.strictSame(second.checks.map(({ target_id: id }) => id).sort(), many.map(({ id }) => id).sort());
-  t.match(
+  matchObject(
+    t,
     second.certificates!.find(({ id }) => id === certificate.id),
     { certificate: other.cert.trim() + "\n" },
   );
@@ -200,7 +209,8 @@ t.test("agents are sent the material once a reply, and again when it changes", a
 
   const blind = { ...eu, sealer: makeSealer(Buffer.alloc(32, 9)) };
   const withheld = await pulled(blind);
-  t.match(
+  matchObject(
+    t,
     withheld.checks,
     [1, 2, 3].map(() => ({ check: { type: "withheld", reason: /private_key/ } })),
   );
@@ -243,7 +253,8 @@ t.test("an organisation has at most as many as its plan allows; a viewer writes 
   caller = stranger;
   const made = await Promise.all([1, 2, 3].map((n) => ask("POST", path, { ...authority, name: `Race ${n}` })));
   t.strictSame(made.map(({ status }) => status).sort(), [201, 201, 422]);
-  t.match(
+  matchObject(
+    t,
     made.find(({ status }) => status === 422),
     { body: { error: { code: "QUOTA_EXCEEDED", details: { quota: "max_certificates", limit: 2 } } } },
   );
