@@ -75,6 +75,10 @@ async function listen(t: Test, one: ReturnType<typeof createTlsServer> | ReturnT
   return (one.address() as AddressInfo).port;
 }
 
+/** Has a server accept WebSockets. */
+const answerSockets = (server: ReturnType<typeof createHttpsServer>): WebSocketServer =>
+  new WebSocketServer({ server });
+
 const tls = { key: server.private, cert: server.cert, ca: root.cert };
 /** The subject that the client shows, for the answer. */
 const shown = (socket: unknown): string =>
@@ -82,7 +86,7 @@ const shown = (socket: unknown): string =>
 
 t.test("an authority of the check replaces those of the agent, in every kind", async (t) => {
   const https = createHttpsServer(tls, (_request, response) => void response.end("ok"));
-  new WebSocketServer({ server: https });
+  answerSockets(https);
   const port = await listen(t, https);
   const bare = await listen(
     t,
@@ -119,7 +123,7 @@ t.test("a client certificate is presented to servers that ask, in every version 
   for (const version of ["TLSv1.2", "TLSv1.3"] as const) {
     const options = { ...tls, requestCert: true, rejectUnauthorized: true, minVersion: version, maxVersion: version };
     const https = createHttpsServer(options, ({ socket }, response) => void response.end(shown(socket)));
-    new WebSocketServer({ server: https });
+    answerSockets(https);
     const port = await listen(t, https);
     const url = `https://localhost:${port}/`;
     const expected = { url, expected_body_contains: "probe" };
