@@ -17,6 +17,7 @@ export const folders = {
       "magic_link_requests",
       "sessions",
       "sign_in_links",
+      "sign_in_turns",
       "user_identities",
       "users",
     ],

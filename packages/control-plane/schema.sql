@@ -85,7 +85,7 @@ create table login_attempts (
   ip text,
   user_agent text,
   PRIMARY KEY (id),
-  CHECK ((method = ANY (ARRAY['magic_link'::text, 'bootstrap_link'::text, 'invitation'::text, 'github'::text, 'google'::text, 'oidc'::text, 'unknown'::text])))
+  CHECK ((method = ANY (ARRAY['magic_link'::text, 'bootstrap_link'::text, 'invitation'::text, 'github'::text, 'google'::text, 'oidc'::text, 'password'::text, 'passkey'::text, 'unknown'::text])))
 );
 CREATE INDEX login_attempts_by_age ON login_attempts USING btree (at);
 
@@ -251,6 +251,8 @@ create table sessions (
   created_at timestamp with time zone not null,
   last_used_at timestamp with time zone not null,
   expires_at timestamp with time zone not null,
+  verified_at timestamp with time zone,
+  second_factor boolean not null default false,
   PRIMARY KEY (id),
   UNIQUE (secret_hash),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
@@ -281,6 +283,16 @@ create table sign_in_links (
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
+create table sign_in_turns (
+  key_hash bytea not null,
+  failures integer not null,
+  window_ends_at timestamp with time zone not null,
+  wait_ms integer not null,
+  next_at timestamp with time zone not null,
+  PRIMARY KEY (key_hash)
+);
+CREATE INDEX sign_in_turns_by_end ON sign_in_turns USING btree (window_ends_at);
+
 create table user_identities (
   id uuid not null,
   user_id uuid not null,
@@ -302,6 +314,9 @@ create table users (
   name text,
   email_verified_at timestamp with time zone,
   created_at timestamp with time zone not null,
+  password_hash text,
+  factor_revision uuid not null default gen_random_uuid(),
+  password_later_at timestamp with time zone,
   PRIMARY KEY (id),
   UNIQUE (email),
   CHECK ((email = lower(email)))

@@ -2,6 +2,7 @@ import type { Sql } from "postgres";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { allRoutes } from "@statusmesh/control-plane/app";
+import { hashPassword } from "@statusmesh/control-plane/access/auth/passwords";
 import { actionWords, entryInWords } from "@statusmesh/control-plane/access/orgs/words";
 import type { Hub } from "@statusmesh/control-plane/platform/db/notify";
 import type { Route } from "@statusmesh/control-plane/platform/http/route";
@@ -41,8 +42,12 @@ const { sql } = database;
 const agent = await agentIn(sql, "default");
 const url = await serveHere(t, database, {
   SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+  // Two ways to sign in, so that each can be removed.
+  SM_AUTH__ENABLED_METHODS: "magic_link,password",
+  SM_EMAIL__SMTP_URL: "smtp://127.0.0.1:9",
   ...centralAccounts,
 });
+const password = await hashPassword("correct horse battery");
 const anonymous = connect(t, url, null);
 const traceId = "ab".repeat(16);
 
@@ -118,6 +123,7 @@ async function scene() {
   await sql`
     insert into user_identities (id, user_id, provider, issuer, subject, email, created_at, last_used_at)
     values (${identity}, ${olga.userId}, 'google', 'https://google', ${identity}, ${olga.email}, now(), now())`;
+  await sql`update users set password_hash = ${password} where id = ${olga.userId}`;
   const [token] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
   const home = { ...olga, ownerId: olga.userId, memberId: milan.userId };
   const connectedApp = await make.connectedApp(sql, home, "");

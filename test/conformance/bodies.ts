@@ -125,6 +125,8 @@ export const goodBodies = ({
   "POST /api/v1/invitations/accept": { code: "a code" },
   "POST /api/v1/auth/magic-link": { email: "olga@example.org" },
   "POST /api/v1/sessions": { code: "a code" },
+  "POST /api/v1/sessions/current/verify": { password: "not the password" },
+  "PUT /api/v1/me/password": { current: "correct horse battery", password: "correct horse battery" },
   "PATCH /operator/orgs/{id}": { plan: "selfhost", overrides: { max_targets: 50 } },
   "POST /operator/regions": { id: "north", name: "North" },
   "PATCH /operator/regions/{id}": { name: "North" },

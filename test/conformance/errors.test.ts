@@ -752,6 +752,21 @@ const authenticators: Case[] = [
     field: "/code",
   },
   {
+    title: "a password of an account that is not there",
+    ask: "POST /api/v1/sessions",
+    send: { json: { email: "nobody@example.org", password: "correct horse battery" } },
+    as: anonymous,
+    code: "INVALID_CREDENTIALS",
+  },
+  {
+    title: "an address without a password",
+    ask: "POST /api/v1/sessions",
+    send: { json: { email: "nobody@example.org" } },
+    as: anonymous,
+    code: "INVALID_BODY",
+    field: "/password",
+  },
+  {
     title: "a sign-in that another site sends",
     ask: "POST /api/v1/sessions",
     send: { json: { code: "guess" } },
@@ -797,7 +812,7 @@ const agents: Case[] = [
 
 /** Another service on the same database, which may reach private addresses, and has an operator. */
 const google = {
-  SM_AUTH__ENABLED_METHODS: "google",
+  SM_AUTH__ENABLED_METHODS: "google,password",
   SM_AUTH__GOOGLE__CLIENT_ID: "id",
   SM_AUTH__GOOGLE__CLIENT_SECRET: "secret",
 };

@@ -5,7 +5,7 @@ import { makeSealer } from "@statusmesh/control-plane/platform/crypto/seal";
 import { hashToken } from "@statusmesh/control-plane/platform/crypto/token";
 import { newId } from "@statusmesh/shared/ids";
 import type { Client, Json } from "../harness/api.ts";
-import { castIn, type Person, tokenOf } from "../harness/cast.ts";
+import { castIn, type Person, sessionOf, tokenOf } from "../harness/cast.ts";
 import { type Home, make } from "./isolation/things.ts";
 import { goodBodies } from "./bodies.ts";
 import { type Case, refusedBody } from "./refused.ts";
@@ -249,6 +249,8 @@ export async function people({ sql, olga, milan, asking, signedIn, anonymous, pa
     insert into status_page_domains (page_id, org_id, domain, token, verified_at, created_at)
     values (${foreign}, ${poor.orgId}, 'taken.acme.test', 'a', now(), now())`;
   const id = newId();
+  const old = await sessionOf(sql, olga);
+  await sql`update sessions set verified_at = null where secret_hash = ${hashToken(old)}`;
   return [
     refusedBody(`PATCH /api/v1/status-pages/${page.id}`)(
       "the custom domain of another page",
@@ -260,6 +262,21 @@ export async function people({ sql, olga, milan, asking, signedIn, anonymous, pa
       ask: `DELETE /api/v1/identities/${identity}`,
       as: signedIn,
       code: "LAST_SIGN_IN_METHOD",
+    },
+    {
+      title: "a password that everybody uses",
+      ask: "PUT /api/v1/me/password",
+      send: { json: { password: "1234567890" } },
+      as: signedIn,
+      code: "WEAK_PASSWORD",
+      field: "/password",
+    },
+    {
+      title: "a first password in a session that is not fresh",
+      ask: "PUT /api/v1/me/password",
+      send: { json: { password: "correct horse battery" } },
+      as: anonymous.with({ cookie: `_sm_session=${old}`, "sec-fetch-site": "same-origin" }),
+      code: "FRESH_SIGN_IN_REQUIRED",
     },
     missing("GET", `/api/v1/orgs/${id}`, "ORG_NOT_FOUND"),
     missing("PATCH", `${org}/members/${id}`, "MEMBER_NOT_FOUND", { role: "member" }),

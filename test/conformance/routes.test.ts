@@ -242,6 +242,8 @@ t.test("every path answers OPTIONS with its methods", async (t) => {
   for (const page of allPages(providers)) add(page.path, "GET");
   const documents = ["/docs", "/api/openapi.json", "/api/config.schema.json"];
   for (const path of ["/healthz", "/readyz", ...documents, "/assets/tokens.css"]) add(path, "GET");
+  // The form of the sign-in page.
+  add("/sign-in", "POST");
   // Absent until mcp.oauth_enabled is on; oauth/oauth.test.ts has its methods.
   t.ok(paths.delete("/oauth/authorize"));
   t.equal((await anonymous.send("OPTIONS", "/oauth/authorize")).status, 404);

@@ -89,8 +89,9 @@ export async function tokenOf(
 export async function sessionOf(sql: Sql, who: Pick<Person, "userId" | "orgId">): Promise<string> {
   const secret = newToken("");
   await sql`
-    insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at)
-    values (${newId()}, ${who.userId}, ${who.orgId}, ${hashToken(secret)}, now(), now(), now() + interval '1 hour')`;
+    insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at, verified_at)
+    values
+      (${newId()}, ${who.userId}, ${who.orgId}, ${hashToken(secret)}, now(), now(), now() + interval '1 hour', now())`;
   return secret;
 }
 

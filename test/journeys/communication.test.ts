@@ -29,7 +29,7 @@ t.test("communication", async (t) => {
   const page: Page = await openPage(t, context);
   await page.goto("/maintenance");
   await page.getByLabel("Sign-in link").fill(signInLink!);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Use link" }).click();
   await page.waitForURL("**/maintenance");
 
   await t.test("a weekly window is scheduled in the reader's zone, by search and by tag", async (t) => {

@@ -105,7 +105,7 @@ t.test("an app opens its consent page in a popup, is listed and disconnected", a
   watchPage(t, consent);
   await consent.waitForURL("**/sign-in?next=*");
   await consent.getByLabel("Sign-in link").fill(signInLink!);
-  await consent.getByRole("button", { name: "Sign in", exact: true }).click();
+  await consent.getByRole("button", { name: "Use link", exact: true }).click();
   const host = new URL(client.origin).host;
   await consent.getByRole("heading", { name: `${host} is requesting access` }).waitFor();
   t.equal(await consent.getByRole("checkbox").count(), 2);

@@ -80,7 +80,7 @@ t.test("the console", async (t) => {
       t.equal((await fetch(signInLink!)).status, 200, "a mail scanner may open the link");
 
     await page.getByLabel("Sign-in link").fill("not a link");
-    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("button", { name: "Use link" }).click();
     await page.locator(".error-note").waitFor();
     t.match(
       await errorBeside(page, "Sign-in link"),
@@ -89,7 +89,7 @@ t.test("the console", async (t) => {
     );
 
     await page.getByLabel("Sign-in link").fill(signInLink!);
-    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("button", { name: "Use link" }).click();
     await page.waitForURL("**/incidents?state=open");
 
     await page.goto(signInLink!);

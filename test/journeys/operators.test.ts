@@ -47,7 +47,7 @@ t.test("the first hour", async (t) => {
   await t.test("a link into the console survives the sign-in", async (t) => {
     await page.goto("/settings/regions");
     await page.getByLabel("Sign-in link").fill(signInLink!);
-    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("button", { name: "Use link" }).click();
     await page.waitForURL("**/settings/regions");
     t.same(await page.getByRole("heading", { level: 1 }).textContent(), "Regions and agents");
   });

@@ -28,7 +28,7 @@ export async function call(method, path, body, headers = {}) {
     body: body === undefined || file ? body : JSON.stringify(body),
   });
   const answer = await answerOf(request);
-  if (answer.status === 401 && !location.pathname.startsWith("/sign-in")) {
+  if (answer.status === 401 && answer.error.code === "UNAUTHENTICATED" && !location.pathname.startsWith("/sign-in")) {
     if (hasTyped()) void import("./session.js").then((module) => module.sessionEnded());
     else location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
   }

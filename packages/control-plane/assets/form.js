@@ -249,7 +249,6 @@ export function forms() {
     if (event.target.name === "/check/type") suggestInterval(form, event.target);
     choose(form);
   });
-  for (const form of document.querySelectorAll("[data-sign-in]")) form.hidden = false;
   for (const form of document.querySelectorAll("form[data-api]")) choose(form);
   // A module that few pages need.
   if (document.querySelector("[data-picks]")) void import("./colour.js");

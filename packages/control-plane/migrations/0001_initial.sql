@@ -19,14 +19,14 @@ create unlogged table write_probe (
 alter table write_probe alter column filler set storage plain;
 
 -- Keys that sign what clients bring back, the same for all replicas: 244 random bits. cursor: of MCP lists; plan: of
--- plans of configuration as code; acknowledge: of links in notifications.
+-- plans of configuration as code; acknowledge: of links in notifications; device: of browsers that have signed in.
 create table signing_keys (
   name   text primary key,
   secret text not null
 );
 insert into signing_keys (name, secret)
 select name, gen_random_uuid()::text || gen_random_uuid()::text
-from (values ('cursor'), ('plan'), ('acknowledge')) as k (name);
+from (values ('cursor'), ('plan'), ('acknowledge'), ('device')) as k (name);
 
 -- Access: organisations, plans, users, sign-in, tokens, OAuth, audit --------------------------------------------------
 
@@ -101,6 +101,10 @@ create table users (
   name              text,
   email_verified_at timestamptz,
   created_at        timestamptz not null,
+  -- scrypt with its parameters and salt; null: no password.
+  password_hash     text,
+  -- Changes with every change of a factor and ends the device cookies that name the old one.
+  factor_revision   uuid not null default gen_random_uuid(),
   unique (email)
 );
 
@@ -141,7 +145,11 @@ create table sessions (
   ip           text,
   created_at   timestamptz not null,
   last_used_at timestamptz not null,
-  expires_at   timestamptz not null
+  expires_at   timestamptz not null,
+  -- When a factor was last proven in this session; null: never.
+  verified_at  timestamptz,
+  -- Opened with a second factor, or with a passkey.
+  second_factor boolean not null default false
 );
 create index sessions_by_user on sessions (user_id);
 
@@ -152,8 +160,9 @@ create table sign_in_links (
   created_at  timestamptz not null,
   expires_at  timestamptz not null,
   consumed_at timestamptz,
-  -- magic_link: sent by email; bootstrap_link: printed for the operator.
-  method      text not null default 'bootstrap_link' check (method in ('bootstrap_link', 'magic_link'))
+  -- magic_link: sent by email; bootstrap_link: printed for the operator; reset_link: printed by reset-sign-in, its use
+  -- ends sessions and password.
+  method      text not null default 'bootstrap_link' check (method in ('bootstrap_link', 'magic_link', 'reset_link'))
 );
 
 -- A sign-in with a provider that a browser has started. The browser holds the values behind the hashes.
@@ -185,13 +194,26 @@ create table user_identities (
 );
 create index user_identities_by_user on user_identities (user_id);
 
+-- Failed tries to prove a password or a code, by the address that was typed, the visitor, or the browser: the key is a
+-- SHA-256 of the counter.
+create table sign_in_turns (
+  key_hash       bytea primary key,
+  failures       integer not null,
+  window_ends_at timestamptz not null,
+  -- The wait after the last failure, and when the next try is judged.
+  wait_ms        integer not null,
+  next_at        timestamptz not null
+);
+create index sign_in_turns_by_end on sign_in_turns (window_ends_at);
+
 -- Without a foreign key: a row outlives its user.
 create table login_attempts (
   id         uuid primary key,
   at         timestamptz not null,
   -- unknown: a code that was never issued or has been deleted.
   method     text not null
-    check (method in ('magic_link', 'bootstrap_link', 'invitation', 'github', 'google', 'oidc', 'unknown')),
+    check (method in ('magic_link', 'bootstrap_link', 'reset_link', 'invitation', 'github', 'google', 'oidc',
+      'password', 'passkey', 'unknown')),
   -- As entered, or as the provider attests it; in lower case.
   email      text,
   user_id    uuid,

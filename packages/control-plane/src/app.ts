@@ -100,6 +100,7 @@ import { searchRoutes } from "./interfaces/search/api.ts";
 import { kumaPages } from "./interfaces/monitor-metrics/pages.ts";
 import { searchPages } from "./interfaces/search/pages.ts";
 import { signInPages } from "./access/sign-in/pages.ts";
+import { signInForm } from "./access/sign-in/form.ts";
 import { openProviders, type Providers } from "./access/sign-in/service.ts";
 import { shareRoutes } from "./publishing/shares/api.ts";
 import { sharesPages } from "./publishing/shares/pages.ts";
@@ -295,6 +296,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(oauthEndpoints(system, { views, counter, proxies, offered }));
   app.use(logoFiles(system));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
+  app.use(signInForm(system, views));
   app.use(takenAddressesPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter, system.clock));
   app.use(documentation(documents));
   app.use(whatsappHandshake(system));
@@ -327,6 +329,7 @@ function answeredPaths({ config }: System, routes: readonly Route[], pages: read
     // Without operator.admin_token these routes are 404.
     ...routes.filter(({ auth }) => auth !== "operator" || config.operator.admin_token !== ""),
     ...[...documents, ...pages.map((page) => page.path)].map((path) => ({ path, method: "GET" })),
+    { path: "/sign-in", method: "POST" },
   ];
 }
 

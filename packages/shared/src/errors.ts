@@ -22,6 +22,12 @@ const registry = {
   ],
   // Authentication and access
   UNAUTHENTICATED: [401, "no valid session or token came with the request"],
+  INVALID_CREDENTIALS: [401, "the address, the password or the present password is wrong"],
+  FRESH_SIGN_IN_REQUIRED: [403, "the change needs a factor that was proven in the session within 15 minutes"],
+  WEAK_PASSWORD: [
+    400,
+    "the password is too short, too long, among the most used, or made of what is known of the person",
+  ],
   FORBIDDEN: [403, "the caller may not do this"],
   INSUFFICIENT_SCOPE: [403, "the token lacks the scope that the route needs"],
   OWNER_REQUIRED: [403, "only an owner of the organisation may do this"],

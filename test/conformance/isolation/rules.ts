@@ -36,12 +36,15 @@ const knowsDeleted: ReadonlySet<string> = new Set(["GET /api/v1/orgs/{id}", "POS
 
 /**
  * Exceptions that no declaration expresses: a token cannot switch organisations, a bound token cannot use the
- * organisation that it creates, and no token may remove a sign-in method of its user.
+ * organisation that it creates, and no token may change how its user signs in.
  */
 const refusesTokens: Readonly<Record<string, readonly Standing["by"][]>> = {
   "POST /api/v1/orgs/{id}/switch": ["token", "bound token"],
   "POST /api/v1/orgs": ["bound token"],
   "DELETE /api/v1/identities/{id}": ["token", "bound token"],
+  "PUT /api/v1/me/password": ["token", "bound token"],
+  "DELETE /api/v1/me/password": ["token", "bound token"],
+  "POST /api/v1/sessions/current/verify": ["token", "bound token"],
 };
 
 /** Scopes beside that of the declaration, of a route about several kinds. */
@@ -84,6 +87,8 @@ export function outcomeOf(route: Route, caller: Standing, ids: readonly Asked[])
 export const afterAuthentication: Readonly<Record<string, ErrorCode>> = {
   "POST /api/v1/config/apply": "PLAN_STALE",
   "POST /api/v1/config/detach": "MANAGED_ELSEWHERE",
+  "POST /api/v1/sessions/current/verify": "INVALID_CREDENTIALS",
+  "DELETE /api/v1/me/password": "LAST_SIGN_IN_METHOD",
   "POST /api/v1/targets/test": "PROBE_UNAVAILABLE",
   "POST /api/v1/targets/{id}/check-now": "PROBE_UNAVAILABLE",
   "POST /api/v1/notification-channels/test": "CHANNEL_TEST_FAILED",

@@ -4,7 +4,8 @@ import type { Sql } from "postgres";
  * Tables and columns that are written independently of the request: by jobs, by each use of a credential, by quota
  * refusals and by sign-in attempts.
  */
-const beside = /^(?:results|write_probe|rollup|nightly|quota_events|login_attempts|operator_notices|heartbeat)/;
+const beside =
+  /^(?:results|write_probe|rollup|nightly|quota_events|login_attempts|sign_in_turns|operator_notices|heartbeat)/;
 const volatile = ["last_used_at", "last_seen_at", "uncounted"];
 
 interface Table {

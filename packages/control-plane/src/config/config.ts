@@ -79,6 +79,7 @@ export function loadConfig(sources: ConfigSources): Config {
     readText: (path) => readFileSync(resolve(cwd, path), "utf8"),
   });
   const config = values as Config;
+  settleMethods(config);
   problems.push(...contradictions(config));
   if (problems.length > 0) throw new StartupError(problems.join("\n"));
 
@@ -93,6 +94,16 @@ export function loadConfig(sources: ConfigSources): Config {
   );
   settleMcp(config);
   return config;
+}
+
+/**
+ * The sign-in methods where the setting is absent: links by mail, and passwords and passkeys where neither mail nor an
+ * identity provider is configured.
+ */
+function settleMethods({ auth, email }: Config): void {
+  const bare =
+    email.smtp_url === "" && [auth.github, auth.google, auth.oidc].every(({ client_id }) => client_id === "");
+  auth.enabled_methods ??= bare ? ["password", "passkey", "magic_link"] : ["magic_link"];
 }
 
 /** One line per setting that is invalid by itself or contradicts another. */

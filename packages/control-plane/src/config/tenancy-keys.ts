@@ -66,10 +66,10 @@ export const auth = Type.Object({
     false,
     "True: a reverse proxy authenticates users; auth.required = false needs it beyond loopback",
   ),
-  enabled_methods: Type.Array(Type.Enum(["github", "google", "oidc", "magic_link"]), {
-    default: ["magic_link"],
-    description: "Sign-in methods",
-    expects: "a list of: github, google, oidc, magic_link",
+  // Without a default: settleMethods decides.
+  enabled_methods: Type.Array(Type.Enum(["password", "passkey", "github", "google", "oidc", "magic_link"]), {
+    description: "Sign-in methods; absent: magic_link, and password and passkey too without mail and providers",
+    expects: "a list of: password, passkey, github, google, oidc, magic_link",
   }),
   github: provider("GitHub", "https://github.com, for GitHub Enterprise", "https://github.example.org"),
   google: provider(

@@ -1,4 +1,7 @@
+import type { Context } from "koa";
+import type { Ctx } from "../../platform/context.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
+import { openedBy, proverOf, signedInCookies } from "./sign-in.ts";
 import {
   ApiTokenCreate,
   ApiTokenPage,
@@ -7,28 +10,37 @@ import {
   MagicLinkRequest,
   Me,
   NewApiToken,
+  PasswordChange,
   Session,
   SessionCreate,
   SessionPage,
+  SessionProof,
 } from "./schema.ts";
 import {
   callerOf,
   createToken,
+  deviceCookie,
   endSession,
   listIdentities,
   listSessions,
   listTokens,
   me,
   requestMagicLink,
+  removePassword,
   revokeToken,
   endedSessionCookie,
-  sessionCookie,
-  signIn,
+  setPassword,
   unlinkIdentity,
+  verifySession,
 } from "./service.ts";
 
 const read = { auth: "tenant", scope: "org:read", tag: "Sign-in" } as const;
 const write = { auth: "tenant", scope: "org:write", tag: "Sign-in" } as const;
+
+/** Knows the browser again by the new revision of its user's factors. */
+async function rememberDevice(ctx: Ctx, http: Context, revision: string): Promise<void> {
+  http.append("Set-Cookie", await deviceCookie(ctx, { userId: ctx.userId, revision }));
+}
 
 export const authRoutes: Route[] = [
   route("GET", "/api/v1/me", {
@@ -55,15 +67,57 @@ export const authRoutes: Route[] = [
   route("POST", "/api/v1/sessions", {
     auth: "public",
     tag: "Sign-in",
-    summary: "Sign in with the code of a one-time link",
-    description: "Sets the session cookie. This call consumes the link; opening it does not.",
+    summary: "Sign in with a password, or with the code of a one-time link",
+    description:
+      "Sets the session cookie. This call consumes the link; opening it does not. After 10 wrong passwords of an " +
+      "address within an hour each further try waits for its turn (Retry-After).",
     body: SessionCreate,
     replies: { 201: Session },
-    errors: ["SIGN_IN_LINK_INVALID", "CSRF_REJECTED"],
+    errors: ["SIGN_IN_LINK_INVALID", "INVALID_CREDENTIALS", "RATE_LIMITED", "NOT_FOUND", "CSRF_REJECTED"],
     handle: async ({ ctx, body, http }) => {
-      const opened = await signIn(ctx, { code: body.code, ...callerOf(ctx, http) });
-      return { status: 201, body: opened.session, headers: { "Set-Cookie": sessionCookie(ctx.config, opened) } };
+      const opened = await openedBy(ctx, http, body);
+      http.set("Set-Cookie", await signedInCookies(ctx, opened));
+      return { status: 201, body: opened.session };
     },
+  }),
+  route("POST", "/api/v1/sessions/current/verify", {
+    auth: "tenant",
+    tag: "Sign-in",
+    summary: "Prove a factor again, for changes that need a fresh sign-in",
+    description: "Makes the session fresh for 15 minutes. Not with an API token.",
+    writes: false,
+    body: SessionProof,
+    replies: { 204: null },
+    errors: ["FORBIDDEN", "NOT_FOUND", "INVALID_CREDENTIALS", "RATE_LIMITED"],
+    handle: async ({ ctx, body, http }) => verifySession(ctx, body, await proverOf(ctx, http)),
+  }),
+  route("PUT", "/api/v1/me/password", {
+    ...write,
+    summary: "Set or change the password of the caller",
+    description:
+      "Not with an API token. Ends the other sessions of the caller. Without `current` the session must be fresh.",
+    body: PasswordChange,
+    replies: { 204: null },
+    errors: [
+      "WEAK_PASSWORD",
+      "INVALID_BODY",
+      "INVALID_CREDENTIALS",
+      "FRESH_SIGN_IN_REQUIRED",
+      "FORBIDDEN",
+      "NOT_FOUND",
+      "RATE_LIMITED",
+    ],
+    handle: async ({ ctx, body, http }) =>
+      rememberDevice(ctx, http, await setPassword(ctx, body, await proverOf(ctx, http))),
+  }),
+  route("DELETE", "/api/v1/me/password", {
+    ...write,
+    summary: "Remove the password of the caller",
+    description:
+      "Not with an API token, and not where it is the last way to sign in. Ends the caller's other sessions.",
+    replies: { 204: null },
+    errors: ["FRESH_SIGN_IN_REQUIRED", "FORBIDDEN", "NOT_FOUND", "LAST_SIGN_IN_METHOD"],
+    handle: async ({ ctx, http }) => rememberDevice(ctx, http, await removePassword(ctx)),
   }),
   route("GET", "/api/v1/sessions", {
     ...read,

@@ -20,7 +20,16 @@ const maxAgentLength = 300;
 
 /** An attempt to sign in, for the log of attempts. */
 export interface Attempt {
-  method: "magic_link" | "bootstrap_link" | "invitation" | "github" | "google" | "oidc" | "unknown";
+  method:
+    | "magic_link"
+    | "bootstrap_link"
+    | "invitation"
+    | "github"
+    | "google"
+    | "oidc"
+    | "password"
+    | "passkey"
+    | "unknown";
   /** As typed, or as the identity provider attests it. */
   email: string | null;
   userId: string | null;
@@ -29,6 +38,7 @@ export interface Attempt {
 /** Outcome in the log of each error that refuses a sign-in. */
 const outcomes: Partial<Record<ErrorCode, string>> = {
   SIGN_IN_LINK_INVALID: "link_invalid",
+  INVALID_CREDENTIALS: "credentials_invalid",
   INVITATION_INVALID: "invitation_invalid",
   INVITATION_FOR_ANOTHER: "invitation_for_another",
   QUOTA_EXCEEDED: "member_limit",
@@ -71,6 +81,8 @@ export async function withAttemptRecorded<T extends { userId: string }>(
   try {
     opened = await work();
   } catch (error) {
+    // A try that is refused counts nowhere, and a flood of them writes no rows.
+    if (error instanceof AppError && error.code === "RATE_LIMITED") throw error;
     const outcome = error instanceof AppError ? outcomes[error.code] : undefined;
     await recordAttempt(system, attempt, caller, outcome ?? "error");
     throw error;

@@ -181,7 +181,7 @@ t.test("the session cookie is HttpOnly, SameSite, limited in time, and Secure ov
     status: 201,
     body: { current: true, user_agent: "x".repeat(300), expires_at: ends.toISOString() },
   });
-  const cookie = answer.headers.get("set-cookie")!;
+  const cookie = answer.headers.getSetCookie()[0]!;
   t.match(
     cookie,
     new RegExp(

@@ -20,6 +20,10 @@ export function sessionCookie(config: Config, { secret, expiresAt }: { secret: s
   return `${sessionCookieName(config)}=${secret}; ${attributesOf(config)}; Expires=${expiresAt.toUTCString()}`;
 }
 
+/** The Set-Cookie header of a further cookie with the attributes of the session. */
+export const ownCookie = (config: Config, name: string, value: string, expires: Date): string =>
+  `${name}=${value}; ${attributesOf(config)}; Expires=${expires.toUTCString()}`;
+
 /** The Set-Cookie header that removes the session. A `__Host-` name needs the same attributes. */
 export function endedSessionCookie(config: Config): string {
   return `${sessionCookieName(config)}=; ${attributesOf(config)}; Max-Age=0`;

@@ -1,10 +1,10 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
-import { usualIssuers } from "../../config/tenancy-keys.ts";
 import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
+import { requireAnotherWay } from "./factors.ts";
 import * as identities from "./identity-queries.ts";
 import { lockUser, selectHome, upsertVerifiedUser } from "./queries.ts";
 import type { Identity } from "./schema.ts";
@@ -93,24 +93,12 @@ export async function unlinkIdentity(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "org:write");
   if (ctx.actor.type === "token")
     throw new AppError("FORBIDDEN", "A token cannot change sign-in methods. Do it in the console, with a session.");
-  const { auth } = ctx.config;
-  const methods = auth.enabled_methods;
-  // An identity of an issuer that is no longer configured signs nobody in.
-  const usable = methods.flatMap((name) =>
-    name === "magic_link"
-      ? []
-      : [{ provider: name, issuer: (auth[name].issuer || usualIssuers[name]).replace(/\/$/, "") }],
-  );
   await inTransaction(ctx, async (tx) => {
     // Two concurrent calls would each count the identity that the other deletes.
     await lockUser(tx.sql, ctx.userId);
     const row = isId(id) ? await identities.deleteIdentity(tx.sql, ctx.userId, id) : null;
     if (row === null) throw new AppError("NOT_FOUND", "Linked provider not found.");
-    if (!methods.includes("magic_link") && (await identities.countIdentities(tx.sql, ctx.userId, usable)) === 0)
-      throw new AppError(
-        "LAST_SIGN_IN_METHOD",
-        "This is your last sign-in method. Link another provider first, by signing in with it.",
-      );
+    await requireAnotherWay(tx, ctx.userId);
     await record(tx, { resourceId: id, before: { provider: row.provider, email: row.email } });
   });
 }

@@ -1,8 +1,8 @@
-import { AppError } from "@statusmesh/shared/errors";
 import type { System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
 import { sendMail } from "../../platform/email/mail.ts";
 import { type Caller, recordAttempt } from "./attempts.ts";
+import { requireMethod } from "./factors.ts";
 import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";
 import { makeSignInLink } from "./sessions.ts";
@@ -13,9 +13,7 @@ import { makeSignInLink } from "./sessions.ts";
  * NOT_FOUND where the method is not enabled.
  */
 export async function requestMagicLink(system: System, input: { email: string } & Caller): Promise<void> {
-  const { required, enabled_methods } = system.config.auth;
-  if (!required || !enabled_methods.includes("magic_link"))
-    throw new AppError("NOT_FOUND", "This sign-in method is not enabled (auth.enabled_methods).");
+  requireMethod(system.config, "magic_link");
   const email = input.email.toLowerCase();
   const now = system.clock.now();
   const throttleMs = system.config.auth.magic_link.throttle_secs * 1000;

@@ -3,7 +3,7 @@ import { mcpAddress } from "../../config/mcp-keys.ts";
 import { localPath, page } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import { returnPath } from "./cookies.ts";
-import { listIdentities, listSessions, listTokens, me } from "./service.ts";
+import { listIdentities, listSessions, listTokens, me, signInState } from "./service.ts";
 
 /** Options of the field "Expires" of a token. */
 const expiryOptions = (now: number): [value: string, label: string][] => [
@@ -16,7 +16,7 @@ export const authPages = [
   page("/sign-in/{code}", "public", async ({ ctx, params, query, http }) => ({
     view: "auth/sign-in-link",
     data: { code: params["code"]!, next: localPath(query["next"] ?? returnPath(ctx.config, http)) },
-    headers: secretAddress,
+    headers: { "X-Robots-Tag": secretAddress["X-Robots-Tag"] },
   })),
   page("/settings/tokens", "tenant", async ({ ctx, query, offset }) => {
     const list = await listTokens(ctx, { limit: 50, offset });
@@ -38,17 +38,31 @@ export const authPages = [
       },
     };
   }),
-  page("/settings", "tenant", async ({ ctx }) => {
-    const [who, sessions, identities] = await Promise.all([me(ctx), listSessions(ctx), listIdentities(ctx)]);
+  page("/settings", "tenant", async ({ ctx }) => ({
+    view: "auth/settings",
+    data: { who: await me(ctx), bySession: ctx.actor.type === "session", owner: ctx.role === "owner" },
+  })),
+  page("/settings/account", "tenant", async ({ ctx, query }) => {
+    const [who, sessions, identities, ways] = await Promise.all([
+      me(ctx),
+      listSessions(ctx),
+      listIdentities(ctx),
+      signInState(ctx),
+    ]);
+    const { auth, email } = ctx.config;
     return {
-      view: "auth/settings",
+      view: "auth/account",
       data: {
         who,
         sessions,
         identities,
+        ...ways,
+        byPassword: auth.required && auth.enabled_methods.includes("password"),
+        byMail: auth.enabled_methods.includes("magic_link") && email.smtp_url !== "",
         bySession: ctx.actor.type === "session",
-        owner: ctx.role === "owner",
-        oidcName: ctx.config.auth.oidc.name,
+        oidcName: auth.oidc.name,
+        changed: query["changed"] === "1",
+        next: localPath(query["next"]),
       },
     };
   }),

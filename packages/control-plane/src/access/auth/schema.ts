@@ -27,13 +27,31 @@ export const Email = Type.String({
   examples: ["olga@example.org"],
 });
 
-export const SessionCreate = Shape("SessionCreate", "Proof of identity", {
-  code: Type.String({
-    minLength: 1,
-    maxLength: 100,
-    description: "The code of a sign-in link",
-    examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
-  }),
+/** A password as typed; the service judges its length after NFC. */
+const password = (description: string) =>
+  Type.String({ maxLength: 2000, description, examples: ["correct horse battery staple"] });
+
+export const SessionCreate = Shape("SessionCreate", "Proof of identity: email and password, or the code of a link", {
+  email: Type.Optional(Email),
+  password: Type.Optional(password("The password of the account")),
+  code: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: "The code of a sign-in link",
+      examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
+    }),
+  ),
+});
+export type SessionCreate = Static<typeof SessionCreate>;
+
+export const PasswordChange = Shape("PasswordChange", "A new password of the caller", {
+  current: Type.Optional(password("The present password, where there is one")),
+  password: password("The new password: 10 to 256 characters, none of the most used ones"),
+});
+
+export const SessionProof = Shape("SessionProof", "A factor of the caller, proven again", {
+  password: password("The password of the caller"),
 });
 
 export const Session = Shape("Session", "A signed-in browser", {

@@ -11,6 +11,7 @@ import * as tokenQueries from "./token-queries.ts";
 import type { Me } from "./schema.ts";
 import { idleSince } from "./session-queries.ts";
 import { makeSignInLink } from "./sessions.ts";
+import { deleteEndedTurns } from "./turn-queries.ts";
 
 export { type Attempt, type Caller, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
 export { bearerOf, type BrowserSession, browserSession, callerOf, signedInAs } from "./authenticate.ts";
@@ -25,7 +26,12 @@ export {
 } from "./identities.ts";
 export { requestMagicLink } from "./magic-link.ts";
 export { lockUser } from "./queries.ts";
-export { endedSessionCookie, returnCookie, sessionCookie, sessionCookieName, signInCookie } from "./cookies.ts";
+export { deviceCookie, deviceOf } from "./device-cookie.ts";
+export { signInState, waysToSignIn } from "./factors.ts";
+export { removePassword, setPassword, signInWithPassword, verifySession } from "./password.ts";
+export { endedSessionCookie, returnCookie, sessionCookieName, signInCookie } from "./cookies.ts";
+export { SessionCreate } from "./schema.ts";
+export { openedBy, signedInCookies } from "./sign-in.ts";
 export {
   asSignedIn,
   endAccess,
@@ -59,6 +65,7 @@ export async function sweepSignIn({ sql, clock }: System): Promise<void> {
     // Longer than the longest throttle.
     requests: new Date(now - 2 * dayMs),
   });
+  await deleteEndedTurns(sql, new Date(now));
 }
 
 /** The caller: user, organisation, role and scopes. */

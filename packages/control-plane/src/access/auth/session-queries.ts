@@ -1,5 +1,5 @@
 import type { Role } from "../../platform/context.ts";
-import { affectsRow, type Db, firstOf, listed, type Listed, type Paging, valueOf } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import type { Session } from "./schema.ts";
@@ -105,9 +105,15 @@ export async function insertSignInLink(
 
 export async function insertSession(
   sql: Db,
-  row: SessionRow & { user_id: string; org_id: string; secret_hash: Buffer },
+  row: SessionRow & ProofRow & { user_id: string; org_id: string; secret_hash: Buffer },
 ): Promise<void> {
   await sql`insert into sessions ${sql(row)}`;
+}
+
+/** What was proven in a session. */
+interface ProofRow {
+  verified_at: Date | null;
+  second_factor: boolean;
 }
 
 export type SessionRow = StoredRow<Omit<Session, "current">>;
@@ -132,9 +138,10 @@ export async function selectSessions(
   return await listed(sql, from, part);
 }
 
-/** Ends the session with this secret; returns its absolute expiry. */
-export async function deleteSessionBySecret(sql: Db, hash: Buffer): Promise<Date | null> {
-  return await valueOf<Date | null>(sql`delete from sessions where secret_hash = ${hash} returning expires_at`);
+/** Ends the session with this secret; returns its absolute expiry and what was proven in it. */
+export async function deleteSessionBySecret(sql: Db, hash: Buffer): Promise<(ProofRow & { expires_at: Date }) | null> {
+  return await firstOf(sql<(ProofRow & { expires_at: Date })[]>`
+    delete from sessions where secret_hash = ${hash} returning expires_at, verified_at, second_factor`);
 }
 
 export async function updateSessionOrg(sql: Db, userId: string, id: string, orgId: string): Promise<void> {

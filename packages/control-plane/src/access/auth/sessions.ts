@@ -7,6 +7,7 @@ import type { Paging } from "../../platform/db/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import { ownCommand } from "../../platform/program.ts";
 import { type Attempt, type Caller, withAttemptRecorded } from "./attempts.ts";
+import { selectRevision } from "./factor-queries.ts";
 import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";
 import * as tokenQueries from "./token-queries.ts";
@@ -21,6 +22,8 @@ export interface OpenedSession {
   /** Absolute expiry. */
   expiresAt: Date;
   userId: string;
+  /** Revision of the user's factors, for the device cookie. */
+  revision: string;
 }
 
 /** Signs in with the code of a link and consumes the link. Throws SIGN_IN_LINK_INVALID. */
@@ -71,7 +74,8 @@ export async function openSessionOf(
   const now = new Date(tx.clock.now());
   const secret = newToken("");
   const ended = caller.previous ? await sessionQueries.deleteSessionBySecret(tx.sql, hashToken(caller.previous)) : null;
-  const expiresAt = caller.continues && ended !== null ? ended : new Date(now.getTime() + absoluteMs);
+  const continued = caller.continues ? ended : null;
+  const expiresAt = continued?.expires_at ?? new Date(now.getTime() + absoluteMs);
   const row = {
     id: newId(),
     user_agent: caller.userAgent?.slice(0, 300) ?? null,
@@ -85,8 +89,11 @@ export async function openSessionOf(
     user_id: userId,
     org_id: orgId,
     secret_hash: hashToken(secret),
+    verified_at: continued === null ? now : continued.verified_at,
+    second_factor: continued?.second_factor ?? false,
   });
-  return { secret, session: present(row, true), expiresAt, userId };
+  const revision = await selectRevision(tx.sql, userId);
+  return { secret, session: present(row, true), expiresAt, userId, revision };
 }
 
 /** The newly signed-in user as an actor of the audit log. */

@@ -1,6 +1,6 @@
 import { AuditEntry, AuditPage, AuditQuery } from "../audit/schema.ts";
 import { ListQuery, Session } from "../auth/schema.ts";
-import { callerOf, sessionCookie, signedInAs } from "../auth/service.ts";
+import { callerOf, signedInAs, signedInCookies } from "../auth/service.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { asOwner } from "./access.ts";
 import * as schema from "./schema.ts";
@@ -187,7 +187,8 @@ const invitationRoutes: Route[] = [
         caller: await signedInAs(ctx, http),
         ...callerOf(ctx, http),
       });
-      return { status: 201, body: opened.session, headers: { "Set-Cookie": sessionCookie(ctx.config, opened) } };
+      http.set("Set-Cookie", await signedInCookies(ctx, opened));
+      return { status: 201, body: opened.session };
     },
   }),
 ];

@@ -79,6 +79,8 @@ export const actionWords: Readonly<Record<string, string>> = {
   "DELETE /api/v1/status-pages/{id}/subscribers/{subscriber_id}": "Removed subscriber",
   "POST /api/v1/sessions": "Signed in",
   "DELETE /api/v1/sessions/{id}": "Ended session",
+  "PUT /api/v1/me/password": "Set the password of",
+  "DELETE /api/v1/me/password": "Removed the password of",
   "DELETE /api/v1/identities/{id}": "Unlinked account",
   "POST /api/v1/api-tokens": "Created API token",
   "DELETE /api/v1/api-tokens/{id}": "Revoked API token",

@@ -1,5 +1,6 @@
 import type { Context } from "koa";
-import { callerOf, sessionCookie, signInCookie } from "../auth/service.ts";
+import type { AppError } from "@statusmesh/shared/errors";
+import { callerOf, signedInCookies, signInCookie } from "../auth/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../../platform/context.ts";
 import { localPath, page, type Redirect } from "../../platform/html/pages.ts";
@@ -48,7 +49,7 @@ const comeBack = (name: ProviderName, providers: Providers) =>
       });
       return {
         redirect: returnTo,
-        headers: { "Set-Cookie": [sessionCookie(ctx.config, opened), endOfFlow(ctx.config)] },
+        headers: { "Set-Cookie": [...(await signedInCookies(ctx, opened)), endOfFlow(ctx.config)] },
       };
     });
   });
@@ -67,6 +68,12 @@ async function shown(ctx: System, provider: Provider, next: string, work: () => 
   }
 }
 
+/**
+ * `next` may be a secret address, which only this service sees: without a referrer browsers without Fetch Metadata
+ * would send the form with the origin null.
+ */
+const searchless = { "X-Robots-Tag": secretAddress["X-Robots-Tag"] };
+
 const cookieName = ({ auth }: Config): string => `${auth.session.cookie_name}_flow`;
 const flowOf = (config: Config, http: Context): string | null => http.cookies.get(cookieName(config)) ?? null;
 
@@ -78,17 +85,21 @@ interface SignInState {
   /** Where to go afterwards. */
   next: string;
   /** A link was requested just now. */
-  asked: boolean;
+  asked?: boolean;
   problem?: { error: SignInProblem; provider: Provider };
+  /** Why the form of the page was refused, and the address that was typed into it. */
+  refused?: { error: AppError; email: string };
 }
 
-/** The sign-in page: a button per enabled provider, the address field for magic links, and the last error. */
-function signInView({ auth, email }: Config, { next, asked, problem }: SignInState) {
+/** The sign-in page: the password, a button per enabled provider, the address for a link, and the last error. */
+export function signInView({ auth, email }: Config, { next, asked = false, problem, refused }: SignInState) {
   const titles = { oidc: auth.oidc.name, google: "Google", github: "GitHub" };
   const providers = (["oidc", "google", "github"] as const)
     .filter((name) => auth.enabled_methods.includes(name))
     .map((name) => ({ name, title: titles[name] }));
   const said = problem === undefined ? null : problems[problem.error.reason];
+  const byPassword = auth.enabled_methods.includes("password");
+  const sends = email.smtp_url !== "";
   return {
     view: "auth/sign-in" as const,
     data: {
@@ -96,14 +107,26 @@ function signInView({ auth, email }: Config, { next, asked, problem }: SignInSta
       command: ownCommand("bootstrap-owner"),
       asked,
       providers,
-      byEmail: auth.enabled_methods.includes("magic_link"),
-      sends: email.smtp_url !== "",
+      byPassword,
+      // Without mail a link is in the log of the service, which is for those who have nothing else.
+      byEmail: auth.enabled_methods.includes("magic_link") && (sends || !byPassword),
+      sends,
+      email: refused?.email ?? "",
       problem:
-        said === null
-          ? null
-          : { words: said.words(problem!.provider.title), email: problem!.error.email, title: problem!.provider.title },
+        refused !== undefined
+          ? { words: refused.error.message, email: null, title: "" }
+          : said === null
+            ? null
+            : {
+                words: said.words(problem!.provider.title),
+                email: problem!.error.email,
+                title: problem!.provider.title,
+              },
     },
-    status: said?.status ?? 200,
-    headers: { ...secretAddress, ...(next.startsWith("/oauth/authorize?") ? mayBePopup : {}) },
+    status: refused?.error.status ?? said?.status ?? 200,
+    headers: {
+      ...(problem === undefined ? searchless : secretAddress),
+      ...(next.startsWith("/oauth/authorize?") ? mayBePopup : {}),
+    },
   };
 }

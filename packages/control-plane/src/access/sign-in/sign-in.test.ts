@@ -615,7 +615,7 @@ t.test("identities are listed and unlinked, except the last sign-in method", asy
       { provider: "github", email },
     ],
   });
-  matchObject(t, await ask("GET", "/settings"), { text: /Linked accounts[^]*Google[^]*GitHub/ });
+  matchObject(t, await ask("GET", "/settings/account"), { text: /Linked accounts[^]*Google[^]*GitHub/ });
   const stranger = asking(served, await signedIn(await newOrg(world.system)));
   const [first, second] = body.items.map(({ id }: { id: string }) => `/api/v1/identities/${id}`);
   matchObject(t, await stranger("DELETE", first), { status: 404 });
@@ -717,7 +717,7 @@ t.test("an identity is of its issuer: at another one its subject is somebody els
     { issuer: otherGithub.issuer },
   ]);
   await world.sql`update user_identities set issuer = 'https://gone.example.org' where id = ${items[1].id}`;
-  matchObject(t, await ask("GET", "/settings"), { text: /Linked accounts[^]*gone\.example\.org/ });
+  matchObject(t, await ask("GET", "/settings/account"), { text: /Linked accounts[^]*gone\.example\.org/ });
   matchObject(t, await ask("DELETE", `/api/v1/identities/${items[2].id}`), { status: 204 });
   matchObject(t, await ask("DELETE", `/api/v1/identities/${items[0].id}`), {
     status: 409,

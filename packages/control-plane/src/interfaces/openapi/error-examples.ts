@@ -32,6 +32,8 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
     details: { scope: "per_org_api_writes", limit: 600, window_secs: 60 },
   },
   UNAUTHENTICATED: { message: "Sign in, or send a token as Authorization: Bearer sm_live_…." },
+  INVALID_CREDENTIALS: { message: "The email address or the password is wrong." },
+  WEAK_PASSWORD: { message: "Use at least 10 characters; this password has 7.", field: "/password" },
   INSUFFICIENT_SCOPE: { details: { scope: "targets:write" } },
   EMPTY_NAME: { field: "/name" },
   INVALID_TAG: { field: "/tags/1" },

@@ -31,6 +31,8 @@ export interface Field {
   /** Size of the control: fills its row unless it is short. */
   short?: boolean;
   autofocus?: boolean;
+  /** A token of autocompletion (HTML standard); default: off, for a password new-password. */
+  autocomplete?: string;
   /** Id of a datalist. */
   list?: string;
 }
@@ -94,7 +96,7 @@ function control(it: Field, id: string, shared: Markup[]): Markup {
     "data-unit": it.unit,
     ...text,
     list: it.list,
-    autocomplete: it.type === "password" ? "new-password" : "off",
+    autocomplete: it.autocomplete ?? (it.type === "password" ? "new-password" : "off"),
     spellcheck: it.type === "url" ? "false" : undefined,
   });
   if (it.type === "color") {

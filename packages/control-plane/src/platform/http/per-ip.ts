@@ -33,8 +33,9 @@ export function apiPerIp({ enabled, per_second, burst }: Config["api"]["rate_lim
 }
 
 const providerPath = "sign-in/(?:github|google|oidc)(?:/callback)?";
-const credentialPath = "api/v1/(?:auth/magic-link|sessions|invitations/accept)";
-const signInPath = new RegExp(`^/(?:${providerPath}|${credentialPath})/?$`, "i");
+const credentialPath = "api/v1/(?:auth/magic-link|sessions(?:/current/verify)?|invitations/accept)";
+const providers = new RegExp(`^/${providerPath}/?$`, "i");
+const signInPath = new RegExp(`^/(?:sign-in|${providerPath}|${credentialPath})/?$`, "i");
 
 /**
  * Limits sign-in attempts of a visitor per minute over all methods; 0 is unlimited. Reads of /sessions do not count.
@@ -42,7 +43,7 @@ const signInPath = new RegExp(`^/(?:${providerPath}|${credentialPath})/?$`, "i")
 export function signInPerIp(perMinute: number, trusted: BlockList, counter: Counter): Middleware {
   if (perMinute === 0) return (_http, next) => next();
   return chargeVisitors(
-    (http) => signInPath.test(http.path) && (http.method === "POST" || !http.path.toLowerCase().startsWith("/api/")),
+    (http) => signInPath.test(http.path) && (http.method === "POST" || providers.test(http.path)),
     (http) => counter.add(`sign-in:ip:${visitorKey(http, trusted)}`),
     { perMinute, scope: "per_ip_sign_in" },
   );

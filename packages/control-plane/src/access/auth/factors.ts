@@ -1,0 +1,104 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { newId } from "@statusmesh/shared/ids";
+import { minuteMs } from "@statusmesh/shared/time";
+import type { Config } from "../../config/config.ts";
+import { usualIssuers } from "../../config/tenancy-keys.ts";
+import { afterCommit, type Ctx, type System } from "../../platform/context.ts";
+import { sendMail } from "../../platform/email/mail.ts";
+import { record } from "../audit/service.ts";
+import * as factorQueries from "./factor-queries.ts";
+import * as identities from "./identity-queries.ts";
+
+export type Method = Config["auth"]["enabled_methods"][number];
+
+/** A factor that was proven this recently allows changes of factors. */
+const freshMs = 15 * minuteMs;
+
+/** Throws NOT_FOUND where the operator has not enabled the method. */
+export function requireMethod({ auth }: Config, method: Method): void {
+  if (!auth.required || !auth.enabled_methods.includes(method))
+    throw new AppError("NOT_FOUND", "This sign-in method is not enabled (auth.enabled_methods).");
+}
+
+/** The id of the caller's session. Throws FORBIDDEN for anything else: no API token changes a factor. */
+export function requireSession({ actor }: Ctx): string {
+  if (actor.type === "session" && actor.id !== null) return actor.id;
+  throw new AppError(
+    "FORBIDDEN",
+    "Only a signed-in browser can change how its user signs in. Do it in the console, with a session.",
+  );
+}
+
+/** Throws FRESH_SIGN_IN_REQUIRED unless a factor was proven in the caller's session within 15 minutes. */
+export async function requireFresh(ctx: Ctx): Promise<void> {
+  const at = await factorQueries.selectVerifiedAt(ctx.sql, requireSession(ctx));
+  if (isFresh(ctx, at)) return;
+  throw new AppError(
+    "FRESH_SIGN_IN_REQUIRED",
+    "This change needs a sign-in within the last 15 minutes. Confirm that it is you, or sign in again.",
+  );
+}
+
+/** The enabled ways by which the user can sign in without a shell. */
+export async function waysToSignIn({ sql, config }: System, userId: string): Promise<Method[]> {
+  const { enabled_methods: enabled } = config.auth;
+  const ways: Method[] = [];
+  if (enabled.includes("magic_link") && config.email.smtp_url !== "") ways.push("magic_link");
+  if (enabled.includes("password") && (await factorQueries.hasPassword(sql, userId))) ways.push("password");
+  for (const provider of ["github", "google", "oidc"] as const)
+    if (enabled.includes(provider)) {
+      // An identity of an issuer that is no longer configured signs nobody in.
+      const issuer = (config.auth[provider].issuer || usualIssuers[provider]).replace(/\/$/, "");
+      if ((await identities.countIdentities(sql, userId, [{ provider, issuer }])) > 0) ways.push(provider);
+    }
+  return ways;
+}
+
+/** What the account page shows: whether there is a password, and whether the session may change factors now. */
+export async function signInState(ctx: Ctx): Promise<{ password: boolean; fresh: boolean }> {
+  const { actor, sql } = ctx;
+  const at = actor.type === "session" && actor.id !== null ? await factorQueries.selectVerifiedAt(sql, actor.id) : null;
+  return { password: await factorQueries.hasPassword(sql, ctx.userId), fresh: isFresh(ctx, at) };
+}
+
+const isFresh = ({ clock }: System, at: Date | null): boolean => at !== null && at.getTime() > clock.now() - freshMs;
+
+/** Throws LAST_SIGN_IN_METHOD where the transaction leaves the user without a way to sign in. */
+export async function requireAnotherWay(tx: System, userId: string): Promise<void> {
+  if ((await waysToSignIn(tx, userId)).length > 0) return;
+  throw new AppError(
+    "LAST_SIGN_IN_METHOD",
+    "This is your last sign-in method. Set a password, or sign in with another provider first.",
+  );
+}
+
+interface FactorChange {
+  before?: object;
+  after?: object;
+  /** What happened, for the mail: `Your password was changed.` */
+  words: string;
+}
+
+/**
+ * Ends the user's other sessions and device cookies, records the change in each of their organisations, and mails it
+ * where mail is configured. Part of the caller's transaction, after the change.
+ */
+export async function factorChanged(tx: Ctx, { before, after, words }: FactorChange): Promise<void> {
+  const { userId } = tx;
+  await factorQueries.newRevision(tx.sql, userId, newId());
+  await factorQueries.deleteOtherSessions(tx.sql, userId, requireSession(tx));
+  for (const orgId of await factorQueries.orgsOf(tx.sql, userId))
+    await record({ ...tx, orgId }, { resourceId: userId, before: before ?? null, after: after ?? null });
+  if (tx.config.email.smtp_url === "") return;
+  const to = await factorQueries.selectAddress(tx.sql, userId);
+  await afterCommit(tx, async (system) => {
+    // Not awaited: a slow mail server must not hold the request.
+    void sendMail(system, {
+      to,
+      subject: "Your sign-in to StatusMesh has changed",
+      text:
+        `${words} Your other sessions have ended.\n\n` +
+        `If it was not you, ask the operator of StatusMesh to reset your sign-in: ${system.config.server.public_url}\n`,
+    });
+  });
+}

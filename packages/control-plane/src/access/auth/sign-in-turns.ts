@@ -1,0 +1,103 @@
+import { createHash } from "node:crypto";
+import { AppError } from "@statusmesh/shared/errors";
+import { hourMs, minuteMs } from "@statusmesh/shared/time";
+import { inTransaction, type System } from "../../platform/context.ts";
+import { rateLimited } from "../../platform/http/throttle.ts";
+import * as turnQueries from "./turn-queries.ts";
+
+/** A failure counts for an hour; under throttling every further one starts the hour again. */
+const windowMs = hourMs;
+const firstWaitMs = 30_000;
+const longestWaitMs = 15 * minuteMs;
+
+/** Failures within an hour after which each further try waits for its turn. */
+const limits = { address: 10, visitor: 30, device: 10 } as const;
+
+/** The counters of one try: what was typed and who typed it, or the browser that has signed in to the account before. */
+export type Counted = { address: string; visitor: string } | { device: string };
+
+/** A try that may be judged. It counts as a failure until `succeeded`, so that parallel tries count each other. */
+export interface Turn {
+  /** The try was right: it is no failure, and the account's own failures are forgotten. */
+  succeeded(system: System): Promise<void>;
+}
+
+/**
+ * Decides, over all replicas, whether a try to prove a password or a code is judged now. Throws RATE_LIMITED with the
+ * time to wait; such a try counts nowhere.
+ */
+export async function takeTurn(system: System, counted: Counted): Promise<Turn> {
+  const keys = Object.entries(counted).map(([kind, value]) => ({
+    kind: kind as keyof typeof limits,
+    hash: createHash("sha256").update(`${kind}:${value}`).digest(),
+  }));
+  const now = system.clock.now();
+  const refused = await inTransaction(system, async (tx) => {
+    const states = await turnQueries.lockTurns(
+      tx.sql,
+      keys.map(({ hash }) => hash),
+      new Date(now),
+    );
+    const next = keys.map(({ kind, hash }) => {
+      const state = states.find(({ key_hash }) => key_hash.equals(hash))!;
+      return { kind, ...afterTry(state, limits[kind], now) };
+    });
+    const waiting = next.filter(({ waitMs }) => waitMs > 0).sort((a, b) => b.waitMs - a.waitMs)[0];
+    if (waiting !== undefined) return waiting;
+    await turnQueries.updateTurns(
+      tx.sql,
+      next.map(({ state }) => state),
+    );
+    return null;
+  });
+  if (refused !== null)
+    throw rateLimited(`per_${refused.kind}_sign_in`, refused.waitMs, { limit: limits[refused.kind] });
+  return {
+    async succeeded(system) {
+      for (const { kind, hash } of keys)
+        if (kind === "visitor") await turnQueries.giveBack(system.sql, hash);
+        else await turnQueries.deleteTurn(system.sql, hash);
+    },
+  };
+}
+
+/** The state after one more failure, or the time to wait before it may be judged. */
+function afterTry(
+  state: turnQueries.TurnRow,
+  limit: number,
+  now: number,
+): { waitMs: number; state: turnQueries.TurnRow } {
+  const over = state.window_ends_at.getTime() <= now;
+  const failures = over ? 0 : state.failures;
+  if (failures < limit)
+    return {
+      waitMs: 0,
+      state: {
+        ...state,
+        failures: failures + 1,
+        window_ends_at: over ? new Date(now + windowMs) : state.window_ends_at,
+        wait_ms: firstWaitMs,
+        next_at: new Date(now + (failures + 1 < limit ? 0 : firstWaitMs)),
+      },
+    };
+  const waitMs = state.next_at.getTime() - now;
+  if (waitMs > 0) return { waitMs, state };
+  const wait = Math.min(longestWaitMs, state.wait_ms * 2);
+  return {
+    waitMs: 0,
+    state: {
+      ...state,
+      failures: failures + 1,
+      window_ends_at: new Date(now + windowMs),
+      wait_ms: wait,
+      next_at: new Date(now + wait),
+    },
+  };
+}
+
+/** No place to wait for the thread pool: no failure. */
+export const crowded = (): AppError =>
+  new AppError("RATE_LIMITED", "Too many people are signing in at this moment. Try again in 2 s.", {
+    retryAfterSecs: 2,
+    details: { scope: "sign_in_capacity" },
+  });
