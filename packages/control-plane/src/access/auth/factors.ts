@@ -40,7 +40,7 @@ export async function requireFresh(ctx: Ctx): Promise<void> {
 }
 
 /** The enabled ways by which the user can sign in without a shell. */
-export async function waysToSignIn({ sql, config }: System, userId: string): Promise<Method[]> {
+async function waysToSignIn({ sql, config }: System, userId: string): Promise<Method[]> {
   const { enabled_methods: enabled } = config.auth;
   const ways: Method[] = [];
   if (enabled.includes("magic_link") && config.email.smtp_url !== "") ways.push("magic_link");

@@ -1,4 +1,5 @@
 import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { hour, minute, second } from "../../testing/clock.ts";
 import { asking, newMember, serveWhole, withToken } from "../../testing/whole-app.ts";
@@ -82,7 +83,12 @@ t.test("weak passwords are refused with a reason", async (t) => {
     ["StatusMesh2026", /little more than/],
   ];
   for (const [password, message] of weak)
-    t.match(await refusal(t, () => requireStrong(password, known)), { code: "WEAK_PASSWORD", message }, password);
+    matchObject(
+      t,
+      await refusal(t, () => requireStrong(password, known)),
+      { code: "WEAK_PASSWORD", message },
+      password,
+    );
   for (const password of ["\u{1f600}".repeat(10), "StatusMesh 123456", "a\u0308".repeat(256), good])
     await t.resolves(requireStrong(password, known), password);
 });
@@ -156,7 +162,7 @@ t.test("address and password sign in; every wrong pair has the same answer", asy
   const reply = await browser()("POST", "/api/v1/sessions", { email: email.toUpperCase(), password: good });
   t.equal(reply.status, 201);
   const signedIn = browser(cookiesOf(reply.headers));
-  t.match(await signedIn("GET", "/api/v1/me"), { status: 200, body: { user: { id: owner.userId } } });
+  matchObject(t, await signedIn("GET", "/api/v1/me"), { status: 200, body: { user: { id: owner.userId } } });
   for (const line of reply.headers.getSetCookie()) t.match(line, /; Path=\/; HttpOnly; SameSite=Lax; Secure; /);
 
   const without = await newMember(owner);
@@ -170,7 +176,7 @@ t.test("address and password sign in; every wrong pair has the same answer", asy
     answers.push({ status, code: body.error.code, message: body.error.message, details: body.error.details });
   }
   t.equal(new Set(answers.map((one) => JSON.stringify(one))).size, 1);
-  t.match(answers[0], { status: 401, code: "INVALID_CREDENTIALS" });
+  matchObject(t, answers[0], { status: 401, code: "INVALID_CREDENTIALS" });
   t.strictSame(
     (
       await sql<{ method: string; outcome: string }[]>`
@@ -179,11 +185,12 @@ t.test("address and password sign in; every wrong pair has the same answer", asy
     ["ok", ...Array.from({ length: 3 }, () => "credentials_invalid")],
   );
   for (const body of [{}, { email }, { password: good }])
-    t.match(await browser()("POST", "/api/v1/sessions", body), {
+    matchObject(t, await browser()("POST", "/api/v1/sessions", body), {
       status: 400,
       body: { error: { code: "INVALID_BODY" } },
     });
-  t.match(
+  matchObject(
+    t,
     await asking(serve, { origin: "https://evil.example" })("POST", "/api/v1/sessions", { email, password: good }),
     refused(403, "CSRF_REJECTED"),
   );
@@ -199,13 +206,13 @@ t.test("wrong tries of others do not lock out a browser that has signed in befor
   // Ten failures of an attacker, without the cost of ten hashes.
   for (let n = 0; n < 10; n++) await takeTurn(system, { address: email, visitor: `attacker ${n}` });
   const stopped = await browser()("POST", "/api/v1/sessions", { email, password: good });
-  t.match(stopped, {
+  matchObject(t, stopped, {
     status: 429,
     body: { error: { code: "RATE_LIMITED", details: { scope: "per_address_sign_in" } } },
   });
   t.equal(stopped.headers.get("retry-after"), "30");
-  t.match(await browser(device)("POST", "/api/v1/sessions", wrongly), refused(401, "INVALID_CREDENTIALS"));
-  t.match(await browser(device)("POST", "/api/v1/sessions", { email, password: good }), { status: 201 });
+  matchObject(t, await browser(device)("POST", "/api/v1/sessions", wrongly), refused(401, "INVALID_CREDENTIALS"));
+  matchObject(t, await browser(device)("POST", "/api/v1/sessions", { email, password: good }), { status: 201 });
   const forged = device.replace(/_device=[^;]{4}/, "_device=AAAA");
   t.equal((await browser(forged)("POST", "/api/v1/sessions", { email, password: good })).status, 429);
   const foreign = await withPassword();
@@ -215,7 +222,12 @@ t.test("wrong tries of others do not lock out a browser that has signed in befor
     "the cookie is of one account",
   );
   clock.advance(30 * second);
-  t.match(await browser()("POST", "/api/v1/sessions", { email, password: good }), { status: 201 }, "in its turn");
+  matchObject(
+    t,
+    await browser()("POST", "/api/v1/sessions", { email, password: good }),
+    { status: 201 },
+    "in its turn",
+  );
 });
 
 t.test("a change needs the present password or a fresh session, and ends everything else", async (t) => {
@@ -223,10 +235,12 @@ t.test("a change needs the present password or a fresh session, and ends everyth
   const second = await byLink(owner.userId);
   const change = (body: object, ask = first.ask) => ask("PUT", "/api/v1/me/password", body);
   const better = "another horse battery";
-  t.match(await change({ password: better }), refused(400, "INVALID_BODY", "/current"));
-  t.match(await change({ current: "wrong", password: better }), misses("/current"));
-  t.match(await change({ current: good, password: email }), refused(400, "WEAK_PASSWORD", "/password"));
-  t.match(await change({ current: good, password: better }, asking(serve, await withToken(owner))), { status: 403 });
+  matchObject(t, await change({ password: better }), refused(400, "INVALID_BODY", "/current"));
+  matchObject(t, await change({ current: "wrong", password: better }), misses("/current"));
+  matchObject(t, await change({ current: good, password: email }), refused(400, "WEAK_PASSWORD", "/password"));
+  matchObject(t, await change({ current: good, password: better }, asking(serve, await withToken(owner))), {
+    status: 403,
+  });
   const changed = await change({ current: good, password: better });
   t.equal(changed.status, 204);
   t.equal((await second.ask("GET", "/api/v1/me")).status, 401, "other sessions end");
@@ -238,16 +252,16 @@ t.test("a change needs the present password or a fresh session, and ends everyth
 
   const knownAgain = browser(`${first.cookie.split("; ")[0]}; ${newDevice}`);
   const remove = () => knownAgain("DELETE", "/api/v1/me/password");
-  t.match(await remove(), refused(409, "LAST_SIGN_IN_METHOD"));
+  matchObject(t, await remove(), refused(409, "LAST_SIGN_IN_METHOD"));
   clock.advance(15 * minute);
-  t.match(await remove(), refused(403, "FRESH_SIGN_IN_REQUIRED"));
+  matchObject(t, await remove(), refused(403, "FRESH_SIGN_IN_REQUIRED"));
   const verify = (password: string) => knownAgain("POST", "/api/v1/sessions/current/verify", { password });
-  t.match(await verify(good), misses("/password"));
+  matchObject(t, await verify(good), misses("/password"));
   t.equal((await verify(better)).status, 204);
   await sql`
     insert into user_identities (id, user_id, provider, issuer, subject, email, created_at, last_used_at)
     values (${newId()}, ${owner.userId}, 'google', 'https://accounts.google.com', ${newId()}, ${email}, now(), now())`;
-  t.match(await remove(), refused(409, "LAST_SIGN_IN_METHOD"), "Google is not enabled");
+  matchObject(t, await remove(), refused(409, "LAST_SIGN_IN_METHOD"), "Google is not enabled");
   t.strictSame(
     (
       await sql<{ action: string; before: unknown; after: unknown }[]>`
@@ -262,8 +276,8 @@ t.test("a person without a password needs a fresh session to set one", async (t)
   const owner = await newOrg(system);
   const { ask } = await byLink(owner.userId);
   clock.advance(15 * minute);
-  t.match(await ask("PUT", "/api/v1/me/password", { password: good }), refused(403, "FRESH_SIGN_IN_REQUIRED"));
-  t.match(await ask("DELETE", "/api/v1/me/password"), refused(403, "FRESH_SIGN_IN_REQUIRED"));
+  matchObject(t, await ask("PUT", "/api/v1/me/password", { password: good }), refused(403, "FRESH_SIGN_IN_REQUIRED"));
+  matchObject(t, await ask("DELETE", "/api/v1/me/password"), refused(403, "FRESH_SIGN_IN_REQUIRED"));
   const fresh = await byLink(owner.userId);
   t.equal((await fresh.ask("PUT", "/api/v1/me/password", { password: good })).status, 204);
   t.equal((await ask("GET", "/api/v1/me")).status, 401);

@@ -62,7 +62,10 @@ async function provePassword(
   }
 }
 
-/** Signs in with address and password. Throws NOT_FOUND where the method is not enabled, INVALID_CREDENTIALS and RATE_LIMITED. */
+/**
+ * Signs in with address and password. Throws NOT_FOUND where the method is not enabled, INVALID_CREDENTIALS and
+ * RATE_LIMITED.
+ */
 export async function signInWithPassword(
   system: System,
   { email, password, device, ...caller }: { email: string; password: string; device: Device | null } & Caller,

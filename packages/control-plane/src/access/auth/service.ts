@@ -26,9 +26,9 @@ export {
 } from "./identities.ts";
 export { requestMagicLink } from "./magic-link.ts";
 export { lockUser } from "./queries.ts";
-export { deviceCookie, deviceOf } from "./device-cookie.ts";
-export { signInState, waysToSignIn } from "./factors.ts";
-export { removePassword, setPassword, signInWithPassword, verifySession } from "./password.ts";
+export { deviceCookie } from "./device-cookie.ts";
+export { signInState } from "./factors.ts";
+export { removePassword, setPassword, verifySession } from "./password.ts";
 export { endedSessionCookie, returnCookie, sessionCookieName, signInCookie } from "./cookies.ts";
 export { SessionCreate } from "./schema.ts";
 export { openedBy, signedInCookies } from "./sign-in.ts";
