@@ -13,7 +13,7 @@ const longestWaitMs = 15 * minuteMs;
 /** Failures within an hour after which each further try waits for its turn. */
 const limits = { address: 10, visitor: 30, device: 10 } as const;
 
-/** The counters of one try: the typed address and the visitor, or a browser that has signed in to the account before. */
+/** The counters of one try: typed address and visitor, or a browser that has signed in to the account before. */
 export type Counted = { address: string; visitor: string } | { device: string };
 
 /** A try that may be judged. It counts as a failure until `succeeded`, so that parallel tries count each other. */
