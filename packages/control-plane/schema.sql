@@ -85,7 +85,7 @@ create table login_attempts (
   ip text,
   user_agent text,
   PRIMARY KEY (id),
-  CHECK ((method = ANY (ARRAY['magic_link'::text, 'bootstrap_link'::text, 'invitation'::text, 'github'::text, 'google'::text, 'oidc'::text, 'password'::text, 'passkey'::text, 'unknown'::text])))
+  CHECK ((method = ANY (ARRAY['magic_link'::text, 'bootstrap_link'::text, 'reset_link'::text, 'invitation'::text, 'github'::text, 'google'::text, 'oidc'::text, 'password'::text, 'passkey'::text, 'unknown'::text])))
 );
 CREATE INDEX login_attempts_by_age ON login_attempts USING btree (at);
 
@@ -279,7 +279,7 @@ create table sign_in_links (
   method text not null default 'bootstrap_link'::text,
   PRIMARY KEY (id),
   UNIQUE (code_hash),
-  CHECK ((method = ANY (ARRAY['bootstrap_link'::text, 'magic_link'::text]))),
+  CHECK ((method = ANY (ARRAY['bootstrap_link'::text, 'magic_link'::text, 'reset_link'::text]))),
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
@@ -316,7 +316,6 @@ create table users (
   created_at timestamp with time zone not null,
   password_hash text,
   factor_revision uuid not null default gen_random_uuid(),
-  password_later_at timestamp with time zone,
   PRIMARY KEY (id),
   UNIQUE (email),
   CHECK ((email = lower(email)))
