@@ -26,6 +26,8 @@ t.test("from the sign-in page to the console with Google", async (t) => {
       SM_BOOTSTRAP__EMAIL: "olga@example.org",
       SM_SCHEDULER__BUILTIN_AGENT: "false",
       SM_AUTH__ENABLED_METHODS: "google,magic_link",
+      // A second way to sign in: the link by mail is one only where mail is configured.
+      SM_EMAIL__SMTP_URL: "smtp://127.0.0.1:9",
       SM_AUTH__GOOGLE__CLIENT_ID: "id",
       SM_AUTH__GOOGLE__CLIENT_SECRET: "secret",
       SM_AUTH__GOOGLE__ISSUER: google.issuer.url,
