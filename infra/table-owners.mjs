@@ -30,9 +30,14 @@ export const folders = {
   },
   "alerting/channel-links": { owns: ["channel_links"], joins: { "a code of a deleted organisation": ["orgs"] } },
   "alerting/channels": {
-    owns: ["channel_verifications", "channels"],
-    joins: { "organisation of a verification mail": ["orgs"], "monitors that use a channel": ["target_alerts"] },
+    owns: ["channel_verifications", "channels", "push_keys"],
+    joins: {
+      "organisation of a verification mail": ["orgs"],
+      "monitors that use a channel": ["target_alerts"],
+      "the person of a device": ["users"],
+    },
     writes: {
+      "a device that another person registers loses its bindings": ["target_alerts"],
       "a new config ends a failing spell": ["channel_health"],
       "new hours have what waits for them looked at": ["deliveries"],
       "a deleted channel leaves the escalation ladders": ["orgs", "targets"],
@@ -86,7 +91,7 @@ export const folders = {
       "a digest with its monitors": ["incidents", "targets"],
       "who has acknowledged the incident of a notice": ["incident_events", "incidents"],
       "channels that a notice is for": ["target_alerts"],
-      "owners of a failing channel": ["memberships", "users"],
+      "owners of a failing channel, and the person of a device": ["memberships", "users"],
     },
   },
   "publishing/subscribers": {

@@ -392,15 +392,21 @@ create table channels (
   min_severity text not null default 'minor'::text,
   tested_at timestamp with time zone,
   managed jsonb,
+  owner_id uuid,
+  device_name text,
+  endpoint_hash bytea,
   PRIMARY KEY (id),
-  UNIQUE (org_id, name),
   CHECK ((min_severity = ANY (ARRAY['minor'::text, 'major'::text, 'critical'::text]))),
   CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),
-  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (org_id, owner_id) REFERENCES memberships(org_id, user_id) ON DELETE CASCADE
 );
 CREATE INDEX channels_by_address ON channels USING btree (((config ->> 'to'::text))) WHERE (kind = ANY (ARRAY['email'::text, 'sms'::text]));
 CREATE INDEX channels_by_chat ON channels USING btree (((config ->> 'chat_id'::text))) WHERE (kind = 'telegram_app'::text);
+CREATE UNIQUE INDEX channels_by_endpoint ON channels USING btree (endpoint_hash, org_id) WHERE (endpoint_hash IS NOT NULL);
 CREATE UNIQUE INDEX channels_by_key ON channels USING btree (org_id, ((managed ->> 'project'::text)), ((managed ->> 'key'::text)));
+CREATE UNIQUE INDEX channels_by_name ON channels USING btree (org_id, name) WHERE (owner_id IS NULL);
+CREATE INDEX channels_by_owner ON channels USING btree (org_id, owner_id) WHERE (owner_id IS NOT NULL);
 CREATE INDEX channels_by_phone ON channels USING btree (((config ->> 'phone'::text))) WHERE (kind = 'whatsapp_app'::text);
 
 create table deliveries (
@@ -633,6 +639,15 @@ create table maintenance_windows (
 CREATE UNIQUE INDEX maintenance_windows_by_key ON maintenance_windows USING btree (org_id, ((managed ->> 'project'::text)), ((managed ->> 'key'::text)));
 CREATE INDEX maintenance_windows_by_org ON maintenance_windows USING btree (org_id, starts_at DESC);
 CREATE INDEX maintenance_windows_to_generate ON maintenance_windows USING btree (generated_until) WHERE (generated_until IS NOT NULL);
+
+create table push_keys (
+  id uuid not null,
+  public_key text not null,
+  private_key text not null,
+  created_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  UNIQUE (public_key)
+);
 
 create table snoozes (
   id uuid not null,

@@ -63,6 +63,17 @@ export const goodBodies = ({
   "POST /api/v1/targets/{id}/shares": { label: "For Acme" },
   "POST /api/v1/notification-channels": { name: `Other${mark}`, config: webhook },
   "POST /api/v1/notification-channels/test": { config: webhook },
+  "POST /api/v1/notification-channels/devices": {
+    name: "Pixel 9",
+    // Keys of RFC 8291 section 5.
+    subscription: {
+      endpoint: `https://127.0.0.1:9/push/${mark}`,
+      keys: {
+        p256dh: "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+        auth: "BTBZMqHH6r4Tts7J_aSIgg",
+      },
+    },
+  },
   "POST /api/v1/notification-channels/telegram-link": { name: "Ops chat" },
   "POST /api/v1/notification-channels/whatsapp-link": { name: "Ops phone" },
   "POST /api/v1/notification-channels/delegate": { name: "Ops of Acme", kind: "slack" },

@@ -93,6 +93,7 @@ const idsByPath: Record<string, string> = {
   "/api/v1/targets": target.id,
   "/api/v1/notification-channels/telegram-link": telegramCode.id,
   "/api/v1/notification-channels/whatsapp-link": whatsappCode.id,
+  "/api/v1/notification-channels/devices": await make.device(sql, home, ""),
   "/api/v1/notification-channels": channel.id,
   "/api/v1/maintenance": window.id,
   "/api/v1/snoozes": snooze.id,

@@ -164,4 +164,76 @@ t.test("communication", async (t) => {
     await page.getByText("Telephone partial outage").first().waitFor();
     t.same(await findings(page), []);
   });
+
+  await t.test("a phone is registered, shows a push message and acknowledges from it", async (t) => {
+    await context.grantPermissions(["notifications"]);
+    const phone = await openPage(t, context);
+    await phone.setViewportSize({ width: 390, height: 844 });
+    // The push service of a browser is foreign: its subscription is replaced, with keys of RFC 8291 section 5.
+    // Chromium's headless shell has no notifications: the permission, and what shows them, are replaced too.
+    await phone.addInitScript(`
+      Object.defineProperty(Notification, "permission", { get: () => "granted" });
+      const p256dh = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
+      const keys = { p256dh, auth: "BTBZMqHH6r4Tts7J_aSIgg" };
+      PushManager.prototype.subscribe = async ({ applicationServerKey: key, userVisibleOnly }) => {
+        if (!/^[A-Za-z0-9_-]{87}$/.test(key) || !userVisibleOnly) throw new Error("not as the standard says");
+        return { toJSON: () => ({ endpoint: "https://push.example.org/1", expirationTime: null, keys }) };
+      };
+    `);
+    await phone.goto("/channels");
+    const box = phone.locator("#devices");
+    await box.getByLabel("Device name").fill("Pixel 9");
+    await box.getByText("Hide monitor names").click();
+    await looksRight(t, phone, "the box of devices");
+    await box.getByRole("button", { name: "Notify this device" }).click();
+    await phone.waitForURL(/\/channels\/[0-9a-f-]{36}\/edit/);
+    const [device] = (await api.get("/api/v1/notification-channels/devices")).body.items;
+    matchObject(t, device, { name: "Pixel 9", config: { type: "web_push", endpoint: "***", private: true } });
+    const manifest = await phone.evaluate(
+      `fetch(document.querySelector("link[rel=manifest]").href).then((r) => r.json())`,
+    );
+    matchObject(t, manifest, { start_url: "/oncall", display: "standalone" });
+
+    const worker = context.serviceWorkers()[0] ?? (await context.waitForEvent("serviceworker"));
+    const devtools = await context.newCDPSession(phone);
+    const registration = new Promise<string>((resolve) =>
+      devtools.on("ServiceWorker.workerRegistrationUpdated", ({ registrations }) => {
+        if (registrations[0] !== undefined) resolve(registrations[0].registrationId);
+      }),
+    );
+    await devtools.send("ServiceWorker.enable");
+    const registrationId = await registration;
+    const deliver = (data: string) =>
+      devtools.send("ServiceWorker.deliverPushMessage", { origin: url, registrationId, data });
+    await worker.evaluate(`self.all = []; registration.showNotification = async (title, options) => {
+      all.push({ ...options, title });
+    }`);
+    const shown = async (title: RegExp) => {
+      for (;;) {
+        const last = await worker.evaluate<{ title: string; body: string; tag: string; actions: object[] } | undefined>(
+          "all.at(-1)",
+        );
+        if (last !== undefined && title.test(last.title)) return last;
+        await phone.waitForTimeout(50);
+      }
+    };
+    const press = (action: string) =>
+      worker.evaluate(`void dispatchEvent(Object.assign(new Event("notificationclick"), {
+        action: "${action}", notification: { data: all.at(-1).data, close() {} }, waitUntil() {},
+      }))`);
+    const message = { title: "Down: Checkout API", body: "Cause: 503", url: `${url}/oncall`, tag: "a" };
+    await deliver(JSON.stringify({ ...message, acknowledge_url: `${url}/a/token`, sent_at: Date.now() }));
+    matchObject(t, await shown(/^Down: Checkout API$/), { body: "Cause: 503", tag: "a", renotify: true });
+    await press("acknowledge");
+    matchObject(t, await shown(/^Not acknowledged: Down/), { body: /^This link is not valid/ }, "a wrong token");
+    await worker.evaluate(`self.fetch = async (...request) => {
+      self.sent = JSON.stringify(request);
+      return new Response(null, { status: 204 });
+    }`);
+    await press("acknowledge");
+    matchObject(t, await shown(/^Acknowledged: /), { actions: [{ action: "open" }] });
+    t.equal(await worker.evaluate("self.sent"), '["/a/token",{"method":"POST"}]');
+    await deliver("no JSON");
+    await shown(/^StatusMesh$/);
+  });
 });

@@ -1197,12 +1197,30 @@ create table channels (
   -- When a test was accepted last.
   tested_at       timestamptz,
   managed         jsonb,
-  unique (org_id, name)
+  -- Of a device: its person, the name that the person gave it, and the SHA-256 of its endpoint. Its name says only that
+  -- it is a device, so that no binding and no log tells others whose.
+  owner_id        uuid,
+  device_name     text,
+  endpoint_hash   bytea,
+  foreign key (org_id, owner_id) references memberships on delete cascade
 );
+create unique index channels_by_name on channels (org_id, name) where owner_id is null;
+create unique index channels_by_endpoint on channels (endpoint_hash, org_id) where endpoint_hash is not null;
+create index channels_by_owner on channels (org_id, owner_id) where owner_id is not null;
 create unique index channels_by_key on channels (org_id, (managed ->> 'project'), (managed ->> 'key'));
 create index channels_by_address on channels ((config ->> 'to')) where kind in ('email', 'sms');
 create index channels_by_chat on channels ((config ->> 'chat_id')) where kind = 'telegram_app';
 create index channels_by_phone on channels ((config ->> 'phone')) where kind = 'whatsapp_app';
+
+-- Key pairs that name this installation to push services (VAPID). A device keeps the public key that it was registered
+-- with; a second pair is made only where no private key can be opened.
+create table push_keys (
+  id          uuid primary key,
+  public_key  text not null unique,
+  -- Sealed.
+  private_key text not null,
+  created_at  timestamptz not null
+);
 
 -- Mails that ask an address for confirmation. A row outlives its channel, because it counts towards daily limits.
 create table channel_verifications (

@@ -23,6 +23,7 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
   "/api/v1/notification-channels/telegram-link/{id}": { thing: "telegramCode", refusal: "TELEGRAM_LINK_NOT_FOUND" },
   "/api/v1/notification-channels/whatsapp-link/{id}": { thing: "whatsappCode", refusal: "WHATSAPP_LINK_NOT_FOUND" },
   "/api/v1/notification-channels/delegate/{id}": { thing: "delegation", refusal: "DELEGATE_LINK_NOT_FOUND" },
+  "/api/v1/notification-channels/devices/{id}": { thing: "device", refusal: "CHANNEL_NOT_FOUND" },
   "/api/v1/notification-channels/{id}": { thing: "channel", refusal: "CHANNEL_NOT_FOUND" },
   "/api/v1/maintenance/{id}": { thing: "window", refusal: "MAINTENANCE_NOT_FOUND" },
   "/api/v1/maintenance/{id}/occurrences/{occurrence_id}": { thing: "occurrence", refusal: "OCCURRENCE_NOT_FOUND" },

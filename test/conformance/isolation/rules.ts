@@ -93,6 +93,7 @@ export const afterAuthentication: Readonly<Record<string, ErrorCode>> = {
   "POST /api/v1/targets/{id}/check-now": "PROBE_UNAVAILABLE",
   "POST /api/v1/notification-channels/test": "CHANNEL_TEST_FAILED",
   "POST /api/v1/notification-channels/{id}/test": "CHANNEL_TEST_FAILED",
+  "POST /api/v1/notification-channels/devices/{id}/test": "CHANNEL_TEST_FAILED",
   "POST /api/v1/notification-channels/telegram-link": "TELEGRAM_LINK_NOT_FOUND",
   "GET /api/v1/notification-channels/telegram-link/{id}": "TELEGRAM_LINK_NOT_FOUND",
   "POST /api/v1/notification-channels/whatsapp-link": "WHATSAPP_LINK_NOT_FOUND",

@@ -3,7 +3,7 @@ import { inPlain } from "@statusmesh/control-plane/platform/crypto/seal";
 import { newToken } from "@statusmesh/control-plane/platform/crypto/token";
 import { newId } from "@statusmesh/shared/ids";
 import { insertTargetsIn } from "../../harness/targets.ts";
-import { webhook } from "../bodies.ts";
+import { goodBodies, webhook } from "../bodies.ts";
 
 /** Kinds of things that ids name. */
 export type Thing =
@@ -11,6 +11,7 @@ export type Thing =
   | "heartbeat"
   | "share"
   | "channel"
+  | "device"
   | "window"
   | "occurrence"
   | "snooze"
@@ -107,6 +108,27 @@ export const make: Readonly<Record<Thing, Make>> = {
     await sql`
       insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at)
       values (${id}, ${orgId}, ${id}, 'webhook', ${config}, true, 'api', now(), now())`;
+    return id;
+  },
+  async device(sql, { orgId, userId }) {
+    const id = newId();
+    const { name, subscription } = goodBodies({ targetId: "", mark: id })[
+      "POST /api/v1/notification-channels/devices"
+    ] as { name: string; subscription: { endpoint: string; keys: { p256dh: string; auth: string } } };
+    const config = sql.json({
+      type: "web_push",
+      endpoint: inPlain(subscription.endpoint),
+      p256dh: subscription.keys.p256dh,
+      auth: inPlain(subscription.keys.auth),
+      server_key: "",
+      private: false,
+      expires_at: null,
+    });
+    await sql`
+      insert into channels (id, org_id, name, kind, config, enabled, write_source, created_at, updated_at, owner_id,
+        device_name, endpoint_hash)
+      values (${id}, ${orgId}, 'Device of a member', 'web_push', ${config}, true, 'api', now(), now(), ${userId},
+        ${name}, ${Buffer.from(id)})`;
     return id;
   },
   async mailChannel(sql, { orgId }) {

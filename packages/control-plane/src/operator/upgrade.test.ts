@@ -48,6 +48,8 @@ const given = {
   "maintenance_occurrences.cancelled": "false",
   "channels.kind": "'webhook'",
   "channels.config": `'{"type": "webhook", "url": "plain:https://hooks.example.org/", "headers": {}, "secret": null}'`,
+  // A device belongs to a member.
+  "channels.owner_id": "null",
   // A component has a monitor or a state of its own.
   "status_page_components.target_id": "null",
   // A report is about a status page or a tag.
@@ -102,7 +104,7 @@ t.test(
     matchObject(t, await getTarget(ctx, items[0]!.id), { check: { type: "tcp", host: "example.org" }, interval: 60 });
     matchObject(t, await listChannels(ctx, page), {
       total: 1,
-      items: [{ name: "channels-name", config: { type: "webhook" } }],
+      items: [{ name: "channels-device-name", config: { type: "webhook" } }],
     });
     matchObject(t, await listIncidents(ctx, { ...page, state: "all" }), {
       total: 1,

@@ -164,7 +164,8 @@ export async function countUsage(
       union all
       select org_id, 'max_certificates', count(*) from certificates where ${own} group by org_id
       union all
-      select org_id, 'max_notification_channels', count(*) from channels where ${own} group by org_id
+      select org_id, 'max_notification_channels', count(*) from channels where ${own} and owner_id is null
+      group by org_id
       union all
       select org_id, 'max_maintenance_windows', count(*) from maintenance_windows
       where ${own} and (over_at is null or over_at > ${now}) group by org_id

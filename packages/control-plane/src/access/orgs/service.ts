@@ -88,7 +88,7 @@ export const timezoneOf = async ({ sql }: System, orgId: string): Promise<string
 /** What a change of the default ladder needs of other domains, in the same transaction. */
 export interface LadderEffects {
   /** The channels of the organisation among `ids`. */
-  existingChannels(tx: System, orgId: string, ids: readonly string[]): Promise<ReadonlySet<string>>;
+  existingChannels(tx: Ctx, orgId: string, ids: readonly string[]): Promise<ReadonlySet<string>>;
   /** Has open incidents follow the changed ladder. */
   rescheduleLadders(tx: System, orgId: string): Promise<unknown>;
 }

@@ -16,7 +16,7 @@ export interface Acknowledger {
 const invalid = () =>
   new AppError(
     "ACKNOWLEDGE_LINK_INVALID",
-    "This link is not valid: it is incomplete, or its channel was disabled or deleted.",
+    "This link is not valid: it is incomplete, its channel was disabled or deleted, or it was sent to a viewer.",
   );
 
 /** What the page of a link shows; null for a token that acknowledges nothing. Changes nothing. */
@@ -70,5 +70,6 @@ async function acknowledgeAs(
     ...asSystem(system, orgId, action, trail),
     actor: { type: "channel", id: channel.id, name: channel.name },
   };
-  return await acknowledgeFromChannel(ctx, incidentId, { channel_type: channel.kind, person });
+  const by = person ?? channel.person;
+  return await acknowledgeFromChannel(ctx, incidentId, { channel_type: channel.kind, person: by });
 }

@@ -9,16 +9,23 @@ import {
   ChannelPatch,
   ChannelTest,
   ChannelTestReply,
+  DeviceCreate,
+  PushKey,
   ResendReply,
 } from "./schema.ts";
 import {
   createChannel,
   deleteChannel,
+  deleteDevice,
   getChannel,
   listChannels,
+  listDevices,
+  pushKey,
+  registerDevice,
   resendVerification,
   testChannel,
   testConfig,
+  testDevice,
   updateChannel,
 } from "./service.ts";
 
@@ -38,13 +45,80 @@ const configErrors = [
 function refuseManaged(body: unknown): void {
   const type = (body as { config?: { type?: unknown } } | null)?.config?.type;
   if (!isChannelType(type) || kindOf({ type }).managed !== true) return;
+  if (type === "web_push")
+    throw new AppError(
+      "CHANNEL_KIND_MANAGED",
+      `Devices are registered by the browser that they notify. See POST ${path}/devices.`,
+    );
   throw new AppError(
     "CHANNEL_KIND_MANAGED",
     `Channels of kind ${type} are created by a link code. See POST ${path}/${type.replace("_app", "-link")}.`,
   );
 }
 
+/** Devices belong to the account of the caller, also of a viewer. */
+const own = { auth: "tenant", scope: "org:write", tag: "Notification channels" } as const;
+
+/** The literal paths must precede the paths with the id of a channel. */
+const deviceRoutes: Route[] = [
+  route("GET", `${path}/devices/key`, {
+    ...read,
+    summary: "Read the key that a browser subscribes to push messages with",
+    description: "For `PushManager.subscribe({applicationServerKey})`. One key pair serves the whole installation.",
+    replies: { 200: PushKey },
+    handle: async ({ ctx }) => ok({ public_key: await pushKey(ctx) }),
+  }),
+  route("POST", `${path}/devices`, {
+    ...own,
+    summary: "Register a browser as a device of the caller",
+    description:
+      "The same endpoint again updates its device and answers 200; one that another person registered is the " +
+      "caller's from then on. A device is personal: only its person and owners bind it, and it ends with the " +
+      "membership.",
+    body: DeviceCreate,
+    replies: { 200: Channel, 201: Channel },
+    errors: [
+      "CHANNEL_NAME_INVALID",
+      "CHANNEL_QUOTA_EXCEEDED",
+      "INVALID_CHANNEL_CONFIG",
+      "REDACTION_SENTINEL",
+      "SSRF_BLOCKED",
+      "DOMAIN_DENYLISTED",
+    ],
+    async handle({ ctx, body }) {
+      const { device, isNew } = await registerDevice(ctx, body);
+      return isNew ? createdIn(`${path}/`, device) : ok(device);
+    },
+  }),
+  route("GET", `${path}/devices`, {
+    ...read,
+    summary: "List own devices; for owners, those of every member",
+    query: ChannelListQuery,
+    replies: { 200: ChannelPage },
+    handle: async ({ ctx, query }) => ok(await listDevices(ctx, query)),
+  }),
+  route("DELETE", `${path}/devices/{id}`, {
+    ...own,
+    summary: "Delete a device and its bindings",
+    replies: { 204: null },
+    errors: ["CHANNEL_NOT_FOUND"],
+    handle: async ({ ctx, params }) => deleteDevice(ctx, params.id),
+  }),
+  route("POST", `${path}/devices/{id}/test`, {
+    ...own,
+    category: "test_now",
+    summary: "Send a test message to a device",
+    replies: { 200: ChannelTestReply },
+    errors: ["CHANNEL_NOT_FOUND", "CHANNEL_TEST_FAILED", "DOMAIN_DENYLISTED"],
+    async handle({ ctx, params }) {
+      await testDevice(ctx, params.id);
+      return ok({ ok: true });
+    },
+  }),
+];
+
 export const channelRoutes: Route[] = [
+  ...deviceRoutes,
   route("POST", path, {
     ...write,
     summary: "Create a channel",

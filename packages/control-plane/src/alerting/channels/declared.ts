@@ -9,9 +9,12 @@ import * as queries from "./queries.ts";
 /** A stored channel; secrets sealed. */
 export type StoredChannel = queries.ChannelRow;
 
-/** Every channel of the organisation, oldest first. Without a scope check: monitors of any caller name channels. */
+/**
+ * Every channel of the organisation, oldest first, without devices, which no file declares. Without a scope check:
+ * monitors of any caller name channels.
+ */
 export async function storedChannels(ctx: Ctx): Promise<StoredChannel[]> {
-  return await queries.selectChannels(ctx.sql, ctx.orgId, 1_000_000, 0);
+  return await queries.selectShared(ctx.sql, ctx.orgId);
 }
 
 /** Locks channels against other edits until the transaction ends. */

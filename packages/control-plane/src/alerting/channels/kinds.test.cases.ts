@@ -34,6 +34,12 @@ export interface KindCase {
   overLimit(body: string): string | null;
 }
 
+/** The key pair of the sender in RFC 8291 section 5, as that of the installation. */
+export const exampleKeys = {
+  publicKey: "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8",
+  privateKey: "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw",
+};
+
 type Json = Record<string, unknown>;
 const json = (body: string): Json => JSON.parse(body) as Json;
 
@@ -373,6 +379,23 @@ export const kindCases: Record<ChannelType, KindCase> = {
     texts: (body) => [new URLSearchParams(body).get("Body")!],
     markup: /[…“”–]/,
     overLimit: (body) => (segmentsOf(new URLSearchParams(body).get("Body")!) > 3 ? "three segments" : null),
+  },
+  web_push: {
+    // Keys of RFC 8291 section 5.
+    config: {
+      type: "web_push",
+      endpoint: "https://push.example.org/push/SECRET-OF-THE-BROWSER",
+      p256dh: "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
+      auth: "BTBZMqHH6r4Tts7J_aSIgg",
+      server_key: exampleKeys.publicKey,
+      private: false,
+      expires_at: null,
+    },
+    managed: true,
+    refused: [],
+    texts: (body) => [json(body)["title"], json(body)["body"]].map(String),
+    markup: /^$/,
+    overLimit: (body) => (Buffer.byteLength(body) > 3072 ? "3 KiB" : null),
   },
   email: {
     config: { type: "email", to: "oncall@example.org" },

@@ -5,10 +5,11 @@ import type { TSchema } from "typebox";
 import { newId } from "@statusmesh/shared/ids";
 import { validate } from "@statusmesh/shared/validate";
 import type { System } from "../../platform/context.ts";
+import { inPlain } from "../../platform/crypto/seal.ts";
 import { createOutbound } from "../../platform/outbound/client.ts";
 import { type SinkAnswer, startSink } from "../../testing/sink.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
-import { kindCases, type Sent } from "./kinds.test.cases.ts";
+import { exampleKeys, kindCases, type Sent } from "./kinds.test.cases.ts";
 import { contents, digests, hostileContents, hostileDigests } from "./kinds.test.contents.ts";
 import { type ChannelConfig, channelKinds, type ChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
@@ -25,6 +26,9 @@ import { createChannel, sendThrough, testConfig } from "./service.ts";
 const { system, clock } = await openWorld(t);
 const sink = await startSink(t);
 const types = Object.keys(channelKinds) as ChannelType[];
+await system.sql`
+  insert into push_keys (id, public_key, private_key, created_at)
+  values (${newId()}, ${exampleKeys.publicKey}, ${inPlain(exampleKeys.privateKey)}, now())`;
 
 /** Accounts of the installation, for managed kinds. */
 const central = {
@@ -83,12 +87,16 @@ async function sentFor(type: ChannelType, content: Content): Promise<Sent[]> {
     central,
     http: {
       async send({ method, url, headers, body = "" }) {
-        sent.push({ method, url, headers, body });
+        sent.push({ method, url, headers, body: String(body) });
         return { status: 200, text: kindCases[type].accepts ?? "ok", retryAfterSecs: null };
       },
     },
     async mail({ to, subject, text, html, headers = {} }) {
       sent.push({ method: "MAIL", url: to, headers: { subject, ...headers }, body: `${text}\n---\n${html}` });
+    },
+    async push({ endpoint, ttlSecs, urgency, topic, content: body }) {
+      const headers = { ttl: String(ttlSecs), urgency, topic, "content-type": "application/json, encrypted" };
+      sent.push({ method: "POST", url: endpoint, headers, body });
     },
   });
   return sent;
@@ -197,6 +205,7 @@ t.test("an address that a customer chooses is neither private nor on the deny-li
     abuse: { ...system.abuse, domain: (host) => (host === "evil.example" ? host : null) },
   });
   for (const type of types) {
+    if (kindCases[type].managed === true) continue;
     const config = configOf(type);
     for (const { pointer } of kindOf(config).urls(config)) {
       const refusedFor = async (url: string) => {

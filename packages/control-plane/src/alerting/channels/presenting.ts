@@ -12,7 +12,8 @@ export function present(system: Pick<System, "sealer">, row: ChannelRow): Channe
   const kind = kindOf(row.config);
   return {
     id: row.id,
-    name: row.name,
+    name: row.device_name ?? row.name,
+    person: row.person,
     enabled: row.enabled,
     is_default: row.is_default,
     active_hours: row.active_hours,

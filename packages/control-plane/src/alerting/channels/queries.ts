@@ -1,5 +1,5 @@
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { columnOf, countOf, type Db, firstOf, rowOf } from "../../platform/db/sql.ts";
+import { columnOf, countOf, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { ChannelConfig } from "./kinds/index.ts";
 import type { Channel } from "./schema.ts";
@@ -12,7 +12,7 @@ interface ChannelHealth {
   failing_since: string | null;
 }
 
-type Shown = StoredRow<Omit<Channel, "last_delivery" | "failing_since" | "verified" | "managed_by">>;
+type Shown = StoredRow<Omit<Channel, "last_delivery" | "failing_since" | "verified" | "managed_by" | "person">>;
 
 /** A stored channel: the secrets of its config are sealed. */
 export interface ChannelRow extends Shown {
@@ -22,11 +22,46 @@ export interface ChannelRow extends Shown {
   /** When the receiver confirmed; null for unconfirmed ones and for kinds that need no confirmation. */
   verified_at: Date | null;
   managed: Managed | null;
+  /** Of a device: its person, and the name that the person gave it. Null for channels of the organisation. */
+  owner_id: string | null;
+  device_name: string | null;
+  person: { user_id: string; email: string } | null;
 }
 
-const columns = (sql: Db) =>
+/** A row as it is inserted; a channel of the organisation. */
+export type NewChannelRow = Pick<
+  ChannelRow,
+  | "id"
+  | "org_id"
+  | "name"
+  | "kind"
+  | "config"
+  | "enabled"
+  | "is_default"
+  | "active_hours"
+  | "min_severity"
+  | "write_source"
+  | "created_at"
+  | "updated_at"
+>;
+
+/** The channels that a caller may name: those of the organisation and own devices; an owner, every device. */
+export interface Reach {
+  userId: string | null;
+  /** True: devices of others too. */
+  everyDevice: boolean;
+  /** Further devices by id, which are bound already. */
+  kept?: readonly string[];
+}
+
+export const isReachable = (sql: Db, { userId, everyDevice, kept = [] }: Reach) =>
+  everyDevice ? sql`true` : sql`(owner_id is null or owner_id = ${userId} or id = any(${[...kept]}::uuid[]))`;
+
+export const columns = (sql: Db) =>
   sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, is_default, active_hours, min_severity,
-    tested_at, write_source, created_at, updated_at, managed,
+    tested_at, write_source, created_at, updated_at, managed, owner_id, device_name,
+    (select jsonb_build_object('user_id', u.id, 'email', u.email) from users u where u.id = channels.owner_id)
+      as person,
     (select count(*)::int from target_alerts a where a.channel_id = channels.id) as targets_count,
     (select jsonb_build_object('at', h.last_at, 'state', h.last_state, 'error', h.last_error,
                                'failing_since', h.failing_since)
@@ -35,11 +70,8 @@ const columns = (sql: Db) =>
 const hoursJson = (sql: Db, { active_hours: hours }: Pick<ChannelRow, "active_hours">) =>
   hours === null ? null : sql.json(hours);
 
-/** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
-export async function insertChannel(
-  sql: Db,
-  row: Omit<ChannelRow, "disabled_reason" | "health" | "verified_at" | "tested_at" | "targets_count" | "managed">,
-): Promise<ChannelRow> {
+/** Fails with 23505 on `channels_by_name` when the name is taken. */
+export async function insertChannel(sql: Db, row: NewChannelRow): Promise<ChannelRow> {
   return await rowOf(sql<ChannelRow[]>`
     insert into channels
       (id, org_id, name, kind, config, enabled, is_default, active_hours, min_severity, write_source, created_at,
@@ -61,36 +93,56 @@ export async function selectChannel(
     select ${columns(sql)} from channels where org_id = ${orgId} and id = ${id} ${lock ? sql`for update` : sql``}`);
 }
 
+/** Channels of the organisation, oldest first, without devices. */
+export async function selectShared(sql: Db, orgId: string): Promise<ChannelRow[]> {
+  return await sql<ChannelRow[]>`
+    select ${columns(sql)} from channels where org_id = ${orgId} and owner_id is null order by id`;
+}
+
 /** Oldest first. */
-export async function selectChannels(sql: Db, orgId: string, limit: number, offset: number): Promise<ChannelRow[]> {
-  return await sql<
-    ChannelRow[]
-  >`select ${columns(sql)} from channels where org_id = ${orgId} order by id limit ${limit} offset ${offset}`;
+export async function selectChannels(
+  sql: Db,
+  orgId: string,
+  reach: Reach,
+  { limit, offset }: Paging,
+): Promise<Listed<ChannelRow>> {
+  const from = sql`from channels where org_id = ${orgId} and ${isReachable(sql, reach)}`;
+  const part = sql<ChannelRow[]>`select ${columns(sql)} ${from} order by id limit ${limit} offset ${offset}`;
+  return await listed(sql, from, part);
 }
 
 /**
  * Channels with every word in name or kind: names that begin with the first word first, then the oldest. `words` are in
  * lower case; `total` in every row counts all of them.
  */
-export async function searchChannels(sql: Db, orgId: string, words: readonly string[], limit: number) {
+export async function searchChannels(
+  sql: Db,
+  orgId: string,
+  words: readonly string[],
+  { userId, limit }: { userId: string; limit: number },
+) {
   return await sql<(Pick<ChannelRow, "id" | "name" | "kind"> & { total: number })[]>`
-    select c.id, c.name, c.kind, count(*) over ()::int as total from channels c
+    select c.id, c.name, c.kind, count(*) over ()::int as total
+    from (select id, org_id, coalesce(device_name, name) as name, kind from channels
+          where owner_id is null or owner_id = ${userId}) c
     where c.org_id = ${orgId}
       ${words.reduce((all, word) => sql`${all} and position(${word} in lower(c.name || ' ' || c.kind)) > 0`, sql``)}
     order by not starts_with(lower(c.name), ${words[0] ?? ""}), c.id limit ${limit}`;
 }
 
+/** Channels of the organisation, without devices. */
 export const countChannels = async (sql: Db, orgId: string): Promise<number> =>
-  await countOf(sql, sql`from channels where org_id = ${orgId}`);
+  await countOf(sql, sql`from channels where org_id = ${orgId} and owner_id is null`);
 
-/** Fails with 23505 on `channels_org_id_name_key` when the name is taken. */
+/** Fails with 23505 on `channels_by_name` when the name is taken. */
 export async function updateChannel(
   sql: Db,
-  row: Omit<ChannelRow, "created_at" | "health" | "targets_count">,
+  row: Omit<ChannelRow, "created_at" | "health" | "targets_count" | "person">,
 ): Promise<ChannelRow> {
   return await rowOf(sql<ChannelRow[]>`
     update channels
-    set name = ${row.name}, kind = ${row.kind}, config = ${sql.json(row.config)}, enabled = ${row.enabled},
+    set name = ${row.name}, device_name = ${row.device_name}, kind = ${row.kind}, config = ${sql.json(row.config)},
+      enabled = ${row.enabled},
       is_default = ${row.is_default}, active_hours = ${hoursJson(sql, row)},
       min_severity = ${row.min_severity}, tested_at = ${row.tested_at},
       disabled_reason = ${row.disabled_reason},
@@ -115,11 +167,11 @@ export async function setTested(sql: Db, orgId: string, id: string, at: Date): P
   await sql`update channels set tested_at = ${at} where org_id = ${orgId} and id = ${id}`;
 }
 
-/** The existing channels among `ids`, locked against deletion until the transaction ends. */
-export async function keepChannels(sql: Db, orgId: string, ids: readonly string[]): Promise<string[]> {
-  return await columnOf<string>(
-    sql`select id from channels where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) order by id for key share`,
-  );
+/** The channels among `ids` that a caller may name, locked against deletion until the transaction ends. */
+export async function keepChannels(sql: Db, orgId: string, ids: readonly string[], reach: Reach): Promise<string[]> {
+  return await columnOf<string>(sql`
+    select id from channels where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and ${isReachable(sql, reach)}
+    order by id for key share`);
 }
 
 /** Configs of channels of all organisations by id; `lock` holds the rows until the end of the transaction. */

@@ -20,6 +20,7 @@ import {
 import { MinSeverity } from "../../access/orgs/schema.ts";
 import { type ChannelConfig, channelKinds } from "./kinds/index.ts";
 import type { ChannelKind } from "./kinds/kind.ts";
+import { subscriptionFields } from "./kinds/web_push.ts";
 
 export type { ChannelConfig } from "./kinds/index.ts";
 export { type Content, type Digest, type HeldDigest, type Notice, type Reason, reasons } from "./message.ts";
@@ -173,12 +174,45 @@ export const Channel = Shape("Channel", "A notification channel; secrets are mas
     described(Timestamp, "When the receiver last accepted a test message of this config; null: never", null),
   ),
   verified: nullable(Flag("Whether the receiver has confirmed; null for kinds that need no confirmation", true)),
+  person: nullable(
+    Shape("ChannelPerson", "The person whose device it is; null for a channel of the organisation", {
+      user_id: Id,
+      email: Text("Address of the person", "olga@example.org"),
+    }),
+  ),
   managed_by: ManagedBy,
   write_source: WriteSourceSchema,
   created_at: Timestamp,
   updated_at: Timestamp,
 });
 export type Channel = Static<typeof Channel>;
+
+export const PushKey = Shape("PushKey", "The key that a browser subscribes with", {
+  public_key: Text(
+    "applicationServerKey: a point of P-256 in base64url (RFC 8292)",
+    "BP4z9KsN6nGRTbVYI_c7VJSPQTBtkgcy27mlmlMoZIIgDll6e3vCYLocInmYWAmS6TlzAC8wEqKK6PBru3jl7A8",
+  ),
+});
+
+const { endpoint, p256dh, auth } = subscriptionFields;
+
+export const DeviceCreate = Shape("DeviceCreate", "A browser that notifies its person", {
+  name: described(fields.name, "1 to 100 characters: how you call the device", "Pixel 9"),
+  subscription: Shape("PushSubscription", "What PushManager.subscribe() gives, as JSON", {
+    endpoint,
+    expirationTime: Type.Optional(
+      Type.Union([Type.Integer({ minimum: 0, maximum: 8_640_000_000_000_000 }), Type.Null()], {
+        description: "When the subscription ends, Unix ms; null for never",
+        examples: [null],
+      }),
+    ),
+    keys: Shape("PushSubscriptionKeys", "Keys of the subscription", { p256dh, auth }),
+  }),
+  private: Type.Optional(
+    Type.Boolean({ ...Flag("True: messages name no monitor; details follow after opening", false), default: false }),
+  ),
+});
+export type DeviceCreate = Static<typeof DeviceCreate>;
 
 export const ChannelApplied = Shape("ChannelApplied", "How many targets were changed", {
   added: Integer("Targets that notify the channel from now on", 12),

@@ -163,7 +163,7 @@ t.test("a template is the body, filled once with escaped values", async (t) => {
   const content = structuredClone(contents["opened"]!) as Extract<Content, { kind: "notice" }>;
   content.notice.monitor_name = 'a "quoted" \\ {{url}} $& \n name';
   const sent: string[] = [];
-  const http = { send: ({ body }: OutboundRequest) => (sent.push(body!), Promise.resolve(accepted)) };
+  const http = { send: ({ body }: OutboundRequest) => (sent.push(String(body)), Promise.resolve(accepted)) };
   const config = {
     ...webhook({ template: '{"name": "{{monitor_name}}", "regions": "{{regions_down}}"}' }),
     headers: {},
@@ -171,7 +171,12 @@ t.test("a template is the body, filled once with escaped values", async (t) => {
   await channelKinds.webhook.send(
     config as Parameters<typeof channelKinds.webhook.send>[0],
     { deliveryId: newId(), content, sentAt: clock.now() },
-    { http, mail: () => Promise.reject(new Error("no mail")), central: system.config.channels },
+    {
+      http,
+      mail: () => Promise.reject(new Error("no mail")),
+      push: () => Promise.reject(new Error("no push")),
+      central: system.config.channels,
+    },
   );
   t.strictSame(JSON.parse(sent[0]!), { name: content.notice.monitor_name, regions: "frankfurt, virginia" });
 });

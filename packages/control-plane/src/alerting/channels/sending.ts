@@ -1,6 +1,8 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { System } from "../../platform/context.ts";
+import { encryptPush } from "../../platform/crypto/push-message.ts";
+import { vapidAuthorization } from "../../platform/crypto/vapid.ts";
 import { deliverMail, type Mail } from "../../platform/email/mail.ts";
 import {
   createOutbound,
@@ -10,7 +12,10 @@ import {
 } from "../../platform/outbound/client.ts";
 import { allowsHttp, refuseDeniedUrls } from "./config-rules.ts";
 import { type ChannelConfig, channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
-import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
+import { deliver } from "./kinds/deliver.ts";
+import { type ChannelMessage, DeliveryError, type PushMessage } from "./kinds/kind.ts";
+import { disableChannel } from "./disabling.ts";
+import { contactOf, pushKeysOf } from "./push-keys.ts";
 import { acknowledgeTokenIn, messageText } from "./message.ts";
 import { secretMask } from "./presenting.ts";
 import { openConfig } from "./sealing.ts";
@@ -53,7 +58,22 @@ export async function sendThrough(
     throw new DeliveryError(cause.message.replace(/\.$/, ""), { permanent: true, cause });
   }
   const headers = await mailHeaders(system, channel.id, config);
-  return await send(system, config, message, transport, headers);
+  return await disablingEnded(system, channel, () => send(system, config, message, transport, headers));
+}
+
+/** Runs a send of a channel; where its receiver has ended for good, disables the channel with the reason. */
+export async function disablingEnded<T>(
+  system: System,
+  { id, org_id: orgId }: Pick<StoredChannel, "id" | "org_id">,
+  work: () => Promise<T>,
+): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof DeliveryError && error.disables !== null)
+      await disableChannel(system, orgId, id, error.disables);
+    throw error;
+  }
 }
 
 /** Headers of a mail to a stored channel, none for other kinds. Throws DeliveryError for an unconfirmed address. */
@@ -124,6 +144,7 @@ export async function send(
       http: noting,
       central: system.config.channels,
       mail: (mail) => mailTo(system, { ...mail, headers: { ...mail.headers, ...headers } }),
+      push: (push) => sendPush(system, noting, push),
     });
     return status;
   } catch (error) {
@@ -132,9 +153,29 @@ export async function send(
       permanent: error.permanent,
       status: error.status,
       retryAfterSecs: error.retryAfterSecs,
+      disables: error.disables,
       cause: error,
     });
   }
+}
+
+/** Encrypts and signs a push message, and sends it: RFC 8030 section 5. */
+async function sendPush(system: System, http: Outbound, push: PushMessage): Promise<void> {
+  const keys = await pushKeysOf(system, push.serverKey);
+  const { endpoint, topic, urgency } = push;
+  await deliver(http, {
+    method: "POST",
+    url: endpoint,
+    headers: {
+      authorization: vapidAuthorization(keys, { endpoint, subject: contactOf(system), now: system.clock.now() }),
+      "content-type": "application/octet-stream",
+      "content-encoding": "aes128gcm",
+      ttl: String(push.ttlSecs),
+      urgency,
+      topic,
+    },
+    body: encryptPush(Buffer.from(push.content), push.keys),
+  });
 }
 
 /** How long a hook of a vendor waits for {@link tellVendor}, ms. */

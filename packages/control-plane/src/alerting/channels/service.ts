@@ -13,7 +13,7 @@ import {
 import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
 import type { Mail } from "../../platform/email/mail.ts";
 import { unlessTaken } from "../../platform/db/sql.ts";
-import type { Page } from "../../platform/http/wire.ts";
+import { type Page, pageOf } from "../../platform/http/wire.ts";
 import { takeOne } from "../../access/plans/service.ts";
 import { checkConfig } from "./config-rules.ts";
 import { findChannel } from "./find.ts";
@@ -37,6 +37,8 @@ export {
   webhookSignature,
 } from "./config-rules.ts";
 export { completed as completedConfig, delegableKinds, kindOf as channelKindOf } from "./kinds/index.ts";
+export { deleteDevice, deviceNames, listDevices, pushKey, registerDevice, testDevice } from "./devices.ts";
+export { resealPushKeys, unreadablePushKeys } from "./push-keys.ts";
 export { keepChannels, manageChannels, type StoredChannel, storedChannels } from "./declared.ts";
 export { checkedHours, isWithin, nextBegin } from "./hours.ts";
 export { acknowledgeAction } from "./kinds/slack.ts";
@@ -122,14 +124,11 @@ async function insertNew(
   return { channel, mail };
 }
 
-/** A page of the organisation's channels, oldest first, secrets masked. */
-export async function listChannels(ctx: Ctx, { limit, offset }: ChannelListQuery): Promise<Page<Channel>> {
+/** A page of the organisation's channels and own devices, oldest first, secrets masked. */
+export async function listChannels(ctx: Ctx, paging: ChannelListQuery): Promise<Page<Channel>> {
   requireScope(ctx, "channels:read");
-  const [rows, total] = await Promise.all([
-    queries.selectChannels(ctx.sql, ctx.orgId, limit, offset),
-    queries.countChannels(ctx.sql, ctx.orgId),
-  ]);
-  return { items: rows.map((row) => present(ctx, row)), total, limit, offset };
+  const reach = { userId: ctx.userId, everyDevice: false };
+  return pageOf(await queries.selectChannels(ctx.sql, ctx.orgId, reach, paging), paging, (row) => present(ctx, row));
 }
 
 export interface ChannelChoice extends Pick<queries.ChannelRow, "id" | "name" | "is_default"> {
@@ -137,10 +136,19 @@ export interface ChannelChoice extends Pick<queries.ChannelRow, "id" | "name" | 
   note: string;
 }
 
-/** Every channel, for the forms that choose among them. */
-export async function channelChoices(ctx: Ctx): Promise<ChannelChoice[]> {
-  const { items } = await listChannels(ctx, { limit: 1000, offset: 0 });
-  return items.map(({ id, name, is_default, config, ...state }) => {
+/**
+ * Every channel that the caller may bind, for the forms that choose among them; of the devices of others those that are
+ * `kept`, as they are bound already. An owner is shown whose each device is.
+ */
+export async function channelChoices(ctx: Ctx, kept: readonly string[] = []): Promise<ChannelChoice[]> {
+  requireScope(ctx, "channels:read");
+  const isOwner = ctx.role === "owner";
+  const reach = { userId: ctx.userId, everyDevice: isOwner, kept };
+  const { rows } = await queries.selectChannels(ctx.sql, ctx.orgId, reach, { limit: 1000, offset: 0 });
+  return rows.map((row) => {
+    const { id, name: shown, is_default, config, person, ...state } = present(ctx, row);
+    const isForeign = person !== null && person.user_id !== ctx.userId;
+    const name = !isForeign ? shown : isOwner ? `${shown} (${person.email})` : row.name;
     const warning = !state.enabled
       ? "disabled"
       : state.failing_since !== null
@@ -162,10 +170,10 @@ export async function mailChannel(system: System, orgId: string, id: string, mai
   await mailThrough(system, row, mail);
 }
 
-/** The channels with every word in name or kind, and how many; `words` are in lower case. */
+/** The channels and own devices with every word in name or kind, and how many; `words` are in lower case. */
 export async function searchChannels(ctx: Ctx, words: readonly string[], limit: number) {
   requireScope(ctx, "channels:read");
-  const rows = await queries.searchChannels(ctx.sql, ctx.orgId, words, limit);
+  const rows = await queries.searchChannels(ctx.sql, ctx.orgId, words, { userId: ctx.userId, limit });
   return { items: rows, total: rows[0]?.total ?? 0 };
 }
 
@@ -191,13 +199,23 @@ export async function updateChannel(
   const { channel, mail } = await inTransaction(ctx, async (tx) => {
     const row = await findChannel(tx, id, { lock: true });
     if (patch.config !== undefined) {
+      if (row.owner_id !== null)
+        throw new AppError(
+          "INVALID_CHANNEL_CONFIG",
+          "A device is changed in its own browser: register it again there.",
+          {
+            field: "/config",
+          },
+        );
       if (!dropsSecrets) refuseDroppedSecrets(row, sent!);
       refuseKeptSecrets(tx, row, patch.config);
       checkConfig(tx, patch.config);
     }
+    const isDevice = row.owner_id !== null;
     const changed = {
       ...row,
-      name: patch.name ?? row.name,
+      name: isDevice ? row.name : (patch.name ?? row.name),
+      device_name: isDevice ? (patch.name ?? row.device_name) : null,
       enabled: patch.enabled ?? row.enabled,
       disabled_reason: patch.enabled === true ? null : row.disabled_reason,
       kind: patch.config?.type ?? row.kind,
@@ -230,8 +248,10 @@ export async function updateChannel(
 export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
   requireScope(ctx, "channels:write");
   await inTransaction(ctx, async (tx) => {
+    // A device of another person is absent.
+    await findChannel(tx, id);
     // Targets before channels, as edits of targets lock them.
-    if (isId(id)) await queries.leaveLadders(tx.sql, tx.orgId, id);
+    await queries.leaveLadders(tx.sql, tx.orgId, id);
     const row = await findChannel(tx, id, { lock: true });
     await queries.deleteChannel(tx.sql, tx.orgId, id);
     await record(tx, { resourceId: id, before: present(tx, row) });
@@ -239,12 +259,19 @@ export async function deleteChannel(ctx: Ctx, id: string): Promise<void> {
 }
 
 /**
- * The organisation's channels among `ids`; invalid ids are ignored. For the transaction that binds them: they are not
- * deleted before it ends. Without a scope check, for other services.
+ * The channels among `ids` that the caller may bind: of devices own ones, to an owner all, and those that are `kept` as
+ * they are bound already. Invalid ids are ignored. For the transaction that binds them: they are not deleted before it
+ * ends. Without a scope check, for other services.
  */
-export async function existingChannelIds(system: System, orgId: string, ids: readonly string[]): Promise<Set<string>> {
+export async function existingChannelIds(
+  ctx: Pick<ActorCtx, "sql" | "userId"> & Partial<Pick<Ctx, "role">>,
+  orgId: string,
+  ids: readonly string[],
+  kept: readonly string[] = [],
+): Promise<Set<string>> {
   const asked = [...new Set(ids)].filter(isId);
-  return new Set(asked.length === 0 ? [] : await queries.keepChannels(system.sql, orgId, asked));
+  const reach = { userId: ctx.userId, everyDevice: ctx.role === "owner", kept: kept.filter(isId) };
+  return new Set(asked.length === 0 ? [] : await queries.keepChannels(ctx.sql, orgId, asked, reach));
 }
 
 /** Throws CREDENTIALS_REQUIRED for a stored secret that the new config of the same kind does not name. */

@@ -8,7 +8,7 @@ import { isChannelType } from "./kinds/index.ts";
 import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
 import * as queries from "./queries.ts";
 import type { ChannelTest } from "./schema.ts";
-import { channelOutbound, mailHeaders, opened, send } from "./sending.ts";
+import { channelOutbound, disablingEnded, mailHeaders, opened, send } from "./sending.ts";
 import { addressToConfirm } from "./verification.ts";
 
 /** Sends a test message with an unsaved config. Throws CHANNEL_TEST_FAILED with the reply of the receiver. */
@@ -29,12 +29,22 @@ export async function testConfig(
  */
 export async function testChannel(ctx: Ctx, id: string, transport: Outbound = channelOutbound(ctx)): Promise<void> {
   requireScope(ctx, "channels:write");
-  const row = await findChannel(ctx, id);
+  await testStored(ctx, await findChannel(ctx, id), transport);
+}
+
+/** {@link testChannel} of a channel that the caller may use. */
+export async function testStored(
+  ctx: Ctx,
+  row: queries.ChannelRow,
+  transport: Outbound = channelOutbound(ctx),
+): Promise<void> {
+  const { id } = row;
   if (isChannelType(row.kind) && addressToConfirm(row.config) !== null && row.verified_at === null) throw unverified();
   await sendTest(ctx, async () => {
     const config = opened(ctx, row);
     refuseDeniedUrls(ctx, config, null);
-    await send(ctx, config, testMessage(ctx), transport, await mailHeaders(ctx, id, config));
+    const headers = await mailHeaders(ctx, id, config);
+    await disablingEnded(ctx, row, () => send(ctx, config, testMessage(ctx), transport, headers));
   });
   await queries.endFailing(ctx.sql, id);
   await queries.setTested(ctx.sql, ctx.orgId, id, new Date(ctx.clock.now()));

@@ -1,8 +1,8 @@
-import { differences, record } from "../../access/audit/service.ts";
+import { record } from "../../access/audit/service.ts";
 import { asSystem, type System } from "../../platform/context.ts";
+import { disableLocked } from "./disabling.ts";
 import { DeliveryError } from "./kinds/kind.ts";
 import type { SmsConfig } from "./kinds/sms/index.ts";
-import { present } from "./presenting.ts";
 import * as queries from "./queries.ts";
 import { opened } from "./sending.ts";
 
@@ -12,12 +12,7 @@ import { opened } from "./sending.ts";
  */
 export async function disableAt(tx: System, place: queries.Place, reason: string, action: string): Promise<number> {
   const rows = (await queries.lockChannelsAt(tx.sql, place)).filter(({ enabled }) => enabled);
-  for (const row of rows) {
-    const at = new Date(tx.clock.now());
-    const after = await queries.disableChannel(tx.sql, row, { reason, at, verified: true });
-    const changes = differences({ before: present(tx, row), after: present(tx, after) });
-    await record(asSystem(tx, row.org_id, action), { resourceId: row.id, ...changes });
-  }
+  for (const row of rows) await disableLocked(tx, row, reason, action);
   return rows.length;
 }
 

@@ -54,7 +54,8 @@ export async function exportConfig(ctx: Ctx, { project: asked, tag }: ExportQuer
     status_pages: await keysOf(pages, ({ slug }) => slug),
     maintenance: await keysOf(windows, ({ title }) => title),
   };
-  const exporting: Exporting = { ctx, keys, regions, unused: freeNames(), secrets: [] };
+  const shared = new Set(chosen.channels.map(({ id }) => id));
+  const exporting: Exporting = { ctx, keys, regions, shared, unused: freeNames(), secrets: [] };
   async function* written<T extends { id: string; managed: Managed | null }>(
     section: Section,
     parts: Iterable<readonly T[]> | AsyncIterable<readonly T[]>,
@@ -95,6 +96,8 @@ interface Exporting {
   readonly ctx: Ctx;
   readonly keys: Readonly<Record<Section, ReadonlyMap<string, string>>>;
   readonly regions: readonly string[];
+  /** Channels of the organisation: devices of people are in no file. */
+  readonly shared: ReadonlySet<string>;
   /** Names of variables. */
   readonly unused: ReturnType<typeof freeNames>;
   readonly secrets: { name: string; path: string }[];
@@ -188,7 +191,7 @@ function channelBody(row: StoredChannel, exporting: Exporting): Json {
 }
 
 function monitorBody(row: StoredMonitor, exporting: Exporting): Json {
-  const { keys, regions } = exporting;
+  const { keys, regions, shared } = exporting;
   const check = openedCheck(exporting.ctx, row);
   const kind = kindOf(check);
   const shown = kind.mapSecrets(check, (_, pointer) =>
@@ -222,18 +225,22 @@ function monitorBody(row: StoredMonitor, exporting: Exporting): Json {
   return {
     name: row.name,
     check: { type: check.type, ...but(shown, { ...defaults, ...automatic, type: check.type }) },
-    alerts: row.alerts.map(({ channel_id: id, ...more }) => {
+    alerts: row.alerts.flatMap(({ channel_id: id, ...more }): (Json | string)[] => {
       const key = keys.channels.get(id);
-      if (key !== undefined && Object.keys(more).length === 0) return key;
-      return { ...(key === undefined ? { channel_id: id } : { channel: key }), ...more };
+      if (!shared.has(id)) return [];
+      if (key !== undefined && Object.keys(more).length === 0) return [key];
+      return [{ ...(key === undefined ? { channel_id: id } : { channel: key }), ...more }];
     }),
     ...but(
       {
-        escalation: row.escalation?.map(({ after_minutes, channel_ids: ids, ...more }) => ({
-          after_minutes,
-          ...more,
-          channels: ids.map((id) => keys.channels.get(id) ?? { channel_id: id }),
-        })),
+        escalation: row.escalation
+          ?.map((level) => ({ ...level, channel_ids: level.channel_ids.filter((id) => shared.has(id)) }))
+          .filter(({ channel_ids: ids }) => ids.length > 0)
+          .map(({ after_minutes, channel_ids: ids, ...more }) => ({
+            after_minutes,
+            ...more,
+            channels: ids.map((id) => keys.channels.get(id) ?? { channel_id: id }),
+          })),
       },
       {},
     ),

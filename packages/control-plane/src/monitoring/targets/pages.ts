@@ -180,6 +180,12 @@ async function evidenceOf(ctx: Ctx, incidentId: string) {
   return { votes, notified, acknowledged: incident.acknowledged_at };
 }
 
+/** Channels that a monitor notifies, those of its ladder included. */
+const boundTo = (target: Target | null): string[] => [
+  ...(target?.alerts ?? []).map(({ channel_id: id }) => id),
+  ...(target?.escalation ?? []).flatMap(({ channel_ids: ids }) => ids),
+];
+
 /**
  * Channels, regions and kinds for the form. `ownRegions` are the regions of the monitor: those that the operator has
  * disabled are listed too, so that saving the regions keeps them.
@@ -188,7 +194,7 @@ async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly st
   const [org, plan, channels, certificates, regions] = await Promise.all([
     getOrg(ctx, ctx.orgId),
     planOf(ctx),
-    channelChoices(ctx),
+    channelChoices(ctx, boundTo(target)),
     certificateChoices(ctx),
     listRegionChoices(ctx, ownRegions),
   ]);

@@ -207,9 +207,22 @@ async function store(tx: Ctx, edits: readonly Edited[]): Promise<void> {
 /** What the rules of edits compare with, read once for all of them. */
 export interface EditContext {
   readonly plan: Plan | null;
+  /** Those that the caller may bind. */
   readonly channels: ReadonlySet<string>;
+  /** Devices of others: a target that notifies one may go on. */
+  readonly keepable: ReadonlySet<string>;
   readonly certificates: KnownCertificates;
   readonly regions: ReadonlySet<string>;
+}
+
+/** The channels that an edit of a target may name. */
+function channelsOf(before: queries.ProbedTargetRow, { channels, keepable }: EditContext): ReadonlySet<string> {
+  if (keepable.size === 0) return channels;
+  const bound = [
+    ...before.alerts.map(({ channel_id }) => channel_id),
+    ...(before.escalation ?? []).flatMap(({ channel_ids }) => channel_ids),
+  ];
+  return new Set([...channels, ...bound.filter((id) => keepable.has(id))]);
 }
 
 async function editContext(tx: Ctx, edits: readonly TargetEdit[]): Promise<EditContext> {
@@ -220,9 +233,12 @@ async function editContext(tx: Ctx, edits: readonly TargetEdit[]): Promise<EditC
     ]),
   );
   const regions = new Set(edits.flatMap((edit) => edit.regions ?? []));
+  const known = channels.size === 0 ? channels : await existingChannelIds(tx, tx.orgId, [...channels]);
+  const others = [...channels].filter((id) => !known.has(id));
   return {
     plan: edits.some(({ patch }) => patch.interval !== undefined) ? await planOf(tx) : null,
-    channels: channels.size === 0 ? channels : await existingChannelIds(tx, tx.orgId, [...channels]),
+    channels: known,
+    keepable: others.length === 0 ? new Set() : await existingChannelIds(tx, tx.orgId, others, others),
     certificates: await knownCertificates(
       tx,
       edits.map(({ patch }) => patch.check ?? {}),
@@ -262,7 +278,7 @@ export function edited(
       flap_detection: patch.flap_detection ?? before.flap_detection,
       escalation: patch.escalation === undefined ? before.escalation : patch.escalation,
       depends_on: patch.depends_on === undefined ? before.depends_on : dependenciesOf(patch.depends_on),
-      alerts: patch.alerts === undefined ? before.alerts : alertRule(patch.alerts, known.channels),
+      alerts: patch.alerts === undefined ? before.alerts : alertRule(patch.alerts, channelsOf(before, known)),
       write_source: tx.writeSource,
       updated_at: new Date(tx.clock.now()),
     },
@@ -274,8 +290,10 @@ function patchRules(
   tx: Ctx,
   before: queries.ProbedTargetRow,
   { patch, regions: chosen }: TargetEdit,
-  { plan, channels, certificates, regions: enabled }: EditContext,
+  known: EditContext,
 ): CheckChange | null {
+  const { plan, certificates, regions: enabled } = known;
+  const channels = channelsOf(before, known);
   const { check: checkPatch, interval, renotify_interval_secs: renotify, alerts, region_policy: policy } = patch;
   const { alert_confirmations: confirmations } = patch;
   let check: CheckChange | null = null;

@@ -24,7 +24,7 @@ import { unfit } from "./distribute.ts";
 import { silentLog } from "../../platform/process/log.ts";
 import { ownCommand, ownCommandHere } from "../../platform/program.ts";
 import { requireDefaultPlan } from "../../access/plans/service.ts";
-import { unreadableChannels } from "../../alerting/channels/service.ts";
+import { unreadableChannels, unreadablePushKeys } from "../../alerting/channels/service.ts";
 import { trustedAuthorities } from "../../platform/outbound/authorities.ts";
 import { type Database, makeSystem, openConfiguredDatabase } from "../open-system.ts";
 import { checkProviders } from "../../access/sign-in/service.ts";
@@ -256,6 +256,7 @@ const holders = [
   ["client certificate", unreadableKeys],
   ["heartbeat", unreadableTokens],
   ["channel", unreadableChannels],
+  ["push key", unreadablePushKeys],
   ["webhook subscriber", unreadableSubscribers],
 ] as const;
 
@@ -264,11 +265,12 @@ const listed = new Intl.ListFormat("en-GB");
 /** Counts the stored secrets: how many there are, how many no configured key opens, and both in words. */
 export async function countSecrets(
   system: System,
-): Promise<{ unreadable: number; seenWords: string; unreadableWords: string }> {
+): Promise<{ unreadable: number; pushKeys: number; seenWords: string; unreadableWords: string }> {
   const found: { noun: string; seen: number; unreadable: number }[] = [];
   for (const [noun, look] of holders) found.push({ noun, ...(await tally(system, look)) });
   return {
     unreadable: found.reduce((sum, { unreadable }) => sum + unreadable, 0),
+    pushKeys: found.find(({ noun }) => noun === "push key")?.unreadable ?? 0,
     seenWords: listed.format(found.map(({ noun, seen }) => count(seen, noun))),
     unreadableWords: listed.format(
       found.filter(({ unreadable }) => unreadable > 0).map(({ noun, unreadable }) => count(unreadable, noun)),
@@ -277,12 +279,12 @@ export async function countSecrets(
 }
 
 async function secrets(system: System): Promise<string> {
-  const { unreadable, seenWords, unreadableWords } = await countSecrets(system);
+  const { unreadable, pushKeys, seenWords, unreadableWords } = await countSecrets(system);
   if (unreadable > 0)
     throw new Error(
       `the secrets of ${unreadableWords} cannot be opened: set the key that they were sealed under ` +
         `as security.credentials_kek_previous_base64 and run ${ownCommand("rotate-kek")}, or give them new ` +
-        "secrets",
+        `secrets${pushKeys === 0 ? "" : "; without that key, devices must be registered anew in their browsers"}`,
     );
   return `those of ${seenWords} can be opened`;
 }

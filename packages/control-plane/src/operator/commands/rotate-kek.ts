@@ -1,4 +1,4 @@
-import { resealChannels } from "../../alerting/channels/service.ts";
+import { resealChannels, resealPushKeys } from "../../alerting/channels/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../../platform/context.ts";
 import type { Clock } from "../../platform/process/clock.ts";
@@ -28,6 +28,7 @@ const stores: readonly {
   { name: "certificates", reseal: resealKeys },
   { name: "heartbeats", reseal: resealTokens },
   { name: "channels", reseal: resealChannels },
+  { name: "push keys", reseal: resealPushKeys },
   { name: "share links", reseal: resealShares },
   { name: "subscribers", reseal: resealSubscribers },
   { name: "failed responses", reseal: resealSnapshots },

@@ -20,4 +20,6 @@ export const lockSpaces = {
   snoozes: 7_344,
   /** Digests are formed. */
   digests: 7_345,
+  /** A browser is registered for web push, by its endpoint. */
+  devices: 7_346,
 } as const;

@@ -60,6 +60,8 @@ const composed: Readonly<Record<string, readonly string[]>> = {
 };
 /** The sheet of a status page with a brand colour: an inline style would need an exception in the security policy. */
 const branded = /^status-([0-9a-f]{6})\.css$/;
+/** The service worker is registered for the whole console, at an address that stays the same. */
+const serviceWorker = "push-worker.js";
 /** A branded sheet is made in a millisecond; anybody may ask for any colour. */
 const keptBrands = 100;
 
@@ -114,6 +116,8 @@ function assetsIn(folder: string): Assets {
       if (file === undefined) throw new AppError("NOT_FOUND", `There is nothing at ${http.path}.`);
       http.set("Cache-Control", hashed ? "public, max-age=31536000, immutable" : "no-cache");
       http.set("Vary", "Accept-Encoding");
+      // Its pages are outside of /assets (Service Workers, section 4.4.4).
+      if (asked === serviceWorker) http.set("Service-Worker-Allowed", "/");
       http.set("ETag", `"${file.etag}"`);
       http.status = 200;
       if (http.fresh) {

@@ -29,8 +29,8 @@ export interface OutboundRequest {
    */
   endpoint?: string | undefined;
   headers: Record<string, string>;
-  /** Sent as UTF-8, byte for byte. */
-  body?: string;
+  /** Text is sent as UTF-8, byte for byte. */
+  body?: string | Buffer;
 }
 
 export interface OutboundReply {

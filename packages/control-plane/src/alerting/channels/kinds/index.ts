@@ -16,6 +16,7 @@ import { slack } from "./slack.ts";
 import { sms } from "./sms/index.ts";
 import { telegram } from "./telegram.ts";
 import { telegramApp } from "./telegram_app.ts";
+import { webPush } from "./web_push.ts";
 import { webhook } from "./webhook.ts";
 import { whatsapp } from "./whatsapp.ts";
 import { whatsappApp } from "./whatsapp_app.ts";
@@ -40,6 +41,7 @@ export const channelKinds = {
   whatsapp_app: whatsappApp,
   signal,
   sms,
+  web_push: webPush,
   email,
 } as const;
 

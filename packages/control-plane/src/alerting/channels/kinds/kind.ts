@@ -3,6 +3,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import type { SecretsDestination } from "@statusmesh/shared/secrets";
 import { urlProblem } from "@statusmesh/shared/url";
 import type { Config } from "../../../config/config.ts";
+import type { SubscriptionKeys } from "../../../platform/crypto/push-message.ts";
 import type { Mail } from "../../../platform/email/mail.ts";
 import type { Outbound } from "../../../platform/outbound/client.ts";
 import type { Content } from "../message.ts";
@@ -57,8 +58,23 @@ export interface Transports {
   http: Outbound;
   /** Returns when the mail server has accepted the mail; throws {@link DeliveryError} otherwise. */
   mail(mail: Mail): Promise<void>;
+  /** Returns when the push service has accepted the message; throws {@link DeliveryError} otherwise. */
+  push(message: PushMessage): Promise<void>;
   /** The bot and the number of the installation, for managed kinds. */
   readonly central: CentralAccounts;
+}
+
+/** A message for one browser, before it is encrypted and signed. */
+export interface PushMessage {
+  endpoint: string;
+  keys: SubscriptionKeys;
+  /** Public key of this installation that the subscription was made with. */
+  serverKey: string;
+  ttlSecs: number;
+  /** RFC 8030 section 5.3. */
+  urgency: "high" | "normal";
+  topic: string;
+  content: string;
 }
 
 /** Accounts of the installation; empty texts where it has none. */
@@ -114,7 +130,7 @@ export interface ChannelKind<S extends TSchema = TSchema> {
    * The address whose owner must confirm before anything is sent to it; left out by kinds that need no confirmation.
    */
   confirms?(config: Static<S>): string;
-  /** True for a kind whose channels are created by link codes only. */
+  /** True for a kind whose channels are created by link codes, or by the browser that they notify, only. */
   readonly managed?: true;
   /** Keys of `channels.endpoints` for this kind. */
   readonly endpoints: readonly string[];
@@ -183,15 +199,24 @@ export class DeliveryError extends Error {
   /** HTTP status of the reply; null without one. */
   readonly status: number | null;
   readonly retryAfterSecs: number | null;
+  /** Why the channel is to be disabled: its receiver has ended for good. Null: it stays enabled. */
+  readonly disables: string | null;
 
   constructor(
     message: string,
-    extras: { permanent?: boolean; status?: number | null; retryAfterSecs?: number | null; cause?: unknown } = {},
+    extras: {
+      permanent?: boolean;
+      status?: number | null;
+      retryAfterSecs?: number | null;
+      disables?: string | null;
+      cause?: unknown;
+    } = {},
   ) {
     super(message, extras.cause === undefined ? undefined : { cause: extras.cause });
     this.permanent = extras.permanent ?? false;
     this.status = extras.status ?? null;
     this.retryAfterSecs = extras.retryAfterSecs ?? null;
+    this.disables = extras.disables ?? null;
   }
 }
 

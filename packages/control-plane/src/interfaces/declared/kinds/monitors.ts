@@ -55,9 +55,10 @@ export function judgeMonitor(
   if (changes.length === 0) return { changes, create: input, edit: { id: stored.id, patch: {} } };
   const edit = editOf(stored.id, input, fieldsOf(changes), { stored, judging });
   const { plan, channels, certificates } = judging;
+  const keepable = new Set(devicesOf(stored, judging).map(({ channel_id }) => channel_id));
   judge(judging, pointer, () =>
     checkAll(
-      () => edited(ctx, stored, edit, { plan, channels, certificates, regions: new Set(judging.regions) }),
+      () => edited(ctx, stored, edit, { plan, channels, certificates, keepable, regions: new Set(judging.regions) }),
       () => addressesRule(input.heartbeat_addresses ?? [], stored.addresses.length > 0),
     ),
   );
@@ -175,6 +176,10 @@ function shownInput({ fields }: Declared, input: TargetCreate, { before, stored,
   };
 }
 
+/** Bindings of devices: people make them, and files neither declare nor end them. */
+const devicesOf = ({ alerts }: StoredMonitor, { channels }: Judging): StoredMonitor["alerts"] =>
+  alerts.filter(({ channel_id: id }) => !channels.has(id));
+
 /** Without a list every enabled region probes the monitor, and a disabled one may stay. */
 function regionsOf(input: TargetCreate, stored: StoredMonitor | null, { regions }: Judging): readonly string[] {
   if (input.regions !== undefined) return input.regions;
@@ -206,7 +211,9 @@ function shownStored(stored: StoredMonitor, check: CheckSpec, isPausable: boolea
     check: kindOf(check).mapSecrets(check, () => mask),
     ...(isPausable ? { enabled: stored.enabled } : {}),
     tags: sorted(stored.tags),
-    alerts: sorted(stored.alerts.map((alert) => alertShown(alert, judging))),
+    alerts: sorted(
+      stored.alerts.filter(({ channel_id: id }) => judging.channels.has(id)).map((alert) => alertShown(alert, judging)),
+    ),
     escalation: ladderShown(stored.escalation, judging),
     depends_on: sorted(stored.depends_on.map(judging.references.shown)),
     notify_recovery: stored.notify_recovery,
@@ -232,10 +239,11 @@ function editOf(
   { stored, judging }: Pick<Compared, "stored" | "judging">,
 ): TargetEdit {
   const regions = changed.delete("regions") ? { regions: regionsOf(input, stored, judging) } : {};
+  const devices = stored === null ? [] : devicesOf(stored, judging);
   const whole = {
     ...input,
     interval: input.interval ?? kindOf(input.check).defaultIntervalSecs,
-    alerts: input.alerts ?? judging.defaultChannels.map((channel_id) => ({ channel_id })),
+    alerts: [...(input.alerts ?? judging.defaultChannels.map((channel_id) => ({ channel_id }))), ...devices],
     escalation: input.escalation ?? null,
     heartbeat_addresses: input.heartbeat_addresses ?? [],
   };

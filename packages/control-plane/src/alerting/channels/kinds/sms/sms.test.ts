@@ -180,7 +180,7 @@ t.test("each provider gets its documented request, and its errors are recognised
       sms.send(
         config,
         { deliveryId: "1", content: content(), sentAt: 0 },
-        { http, central, mail: async () => undefined },
+        { http, central, mail: async () => undefined, push: async () => undefined },
       );
     await send();
     const [url, authorization, part] = request;
