@@ -21,16 +21,31 @@ const project = "bench";
 const list = <T>(length: number, make: (n: number) => T): T[] => Array.from({ length }, (_, n) => make(n));
 const map = <T>(length: number, make: (n: number) => T): Record<string, T> =>
   Object.fromEntries(list(length, (n) => [`m/${n}`, make(n)]));
-const fields = (length: number): Record<string, number> => Object.fromEntries(list(length, (n) => [`f${n}`, 1]));
+const fields = (length: number, from = 0): Record<string, number> =>
+  Object.fromEntries(list(length, (n) => [`f${from + n}`, 1]));
 const http = (n: number, more: object = {}) => ({
   name: `Monitor ${n}`,
   check: { type: "http", url: `https://m${n}.example.org/`, ...more },
 });
 const cron = (n: number) => ({ type: "heartbeat", schedule: { cron: `${n % 60} 3 * * *`, timezone: "Europe/Berlin" } });
 
+const pages = (count: number, components: number) => ({
+  monitors: map(components, http),
+  status_pages: Object.fromEntries(
+    list(count, (n) => [
+      `p${n}`,
+      { slug: `bench-page-${n}`, name: `Page ${n}`, components: list(components, (at) => ({ monitor: `m/${at}` })) },
+    ]),
+  ),
+});
+
 /** Documents of a plan by what is large in them; true where they are refused. */
 const documents: Readonly<Record<string, readonly [isRefused: boolean, document: () => object]>> = {
   "20,000 monitors": [false, () => ({ monitors: map(20_000, http) })],
+  "19,900 monitors with 3 tags": [
+    false,
+    () => ({ monitors: map(19_900, (n) => ({ ...http(n), tags: [`team-${n % 50}`, `service-${n}`, "production"] })) }),
+  ],
   "20,000 monitors with 10 dependencies": [
     false,
     () => ({
@@ -59,6 +74,15 @@ const documents: Readonly<Record<string, readonly [isRefused: boolean, document:
     true,
     () => ({ monitors: map(1, (n) => ({ ...http(n), ...fields(90_000) })) }),
   ],
+  "an object with 900 objects of 100 fields": [
+    true,
+    () => ({
+      monitors: map(1, (n) => ({ ...http(n), alerts: list(900, (at) => fields(100, 100 * at)) })),
+    }),
+  ],
+  "20 pages of 1,000 components": [false, () => pages(20, 1_000)],
+  "200 pages of 990 components": [true, () => pages(200, 990)],
+  "100 pages of 3,000 components": [true, () => pages(100, 3_000)],
   "60,000 moved keys": [true, () => ({ moved: { monitors: Object.fromEntries(list(60_000, (n) => [n, "n"])) } })],
   "1 MiB of variables": [true, () => ({ monitors: map(1, () => ({ name: "${}".repeat(349_000), check: {} })) })],
   "15 MiB of escapes": [true, () => ({ monitors: map(15, () => ({ name: "$${".repeat(349_000), check: {} })) })],
@@ -113,7 +137,8 @@ export async function writesOf(
           name,
           "/api/v1/config/plan",
           { project, document: { version: 1, ...document() } },
-          { auth: "viewer", isRefused },
+          // Pages are planned by owners.
+          { auth: name.includes("pages") ? "owner" : "viewer", isRefused },
         ),
       ),
       {

@@ -563,6 +563,23 @@ t.test("kinds of checks stay; quotas, intervals of the plan and slugs of others 
   );
   const many = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`m${n}`, { name: "M", check: tcp }]));
   matchObject(t, await refusal(t, () => planOf(ctx, { version: 1, monitors: many })), { code: "QUOTA_EXCEEDED" });
+  await sql`update plans set max_components_per_page = 2 where id = 'free'`;
+  const page = (count: number) => ({
+    version: 1,
+    status_pages: { p: { slug: "wide", name: "P", components: Array.from({ length: count }, () => "no component") } },
+  });
+  matchObject(
+    t,
+    await refusal(t, () => planOf(ctx, page(3))),
+    { code: "QUOTA_EXCEEDED", details: { quota: "max_components_per_page", limit: 2 } },
+    "before the components are judged",
+  );
+  matchObject(t, await refusal(t, () => planOf(ctx, page(2))), { code: "INVALID_BODY" });
+  matchObject(t, await refusal(t, () => planOf(ctx, page(20_001))), {
+    code: "BULK_TOO_LARGE",
+    message: /at most 20000 components of status pages; this one has 20001/,
+  });
+  await sql`update plans set max_components_per_page = 1000 where id = 'free'`;
   matchObject(
     t,
     await refusal(t, () => planOf(ctx, { version: 1, monitors: { b: { name: "B", check: tcp, interval: 10 } } })),

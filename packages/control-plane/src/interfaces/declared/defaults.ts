@@ -18,6 +18,7 @@ class Fields {
   readonly #wrong = new Map<string, AppError>();
   readonly #sizes: ReadonlyMap<string, number>;
   readonly #faults: Faults;
+  #isRefused = false;
 
   /** Unescapes and judges the fields once. `judge` gets those that are not null, and changes durations in place. */
   constructor(fields: Json, pointer: string, faults: Faults, judge: (read: Json, found: Faults) => void) {
@@ -37,8 +38,17 @@ class Fields {
 
   /** The object over these fields. Adds the fault of a wrong one that it would have, once. */
   under(object: Json): Json {
-    for (const [name, error] of this.#wrong) if (!Object.hasOwn(object, name)) this.#faults.add(error);
+    for (const [name, error] of this.#wrong)
+      if (!Object.hasOwn(object, name)) {
+        this.#faults.add(error);
+        this.#isRefused = true;
+      }
     return { ...this.#right, ...object };
+  }
+
+  /** True once {@link under} added a fault. */
+  get isRefused(): boolean {
+    return this.#isRefused;
   }
 
   /** Characters that {@link under} adds to the object. */
@@ -52,6 +62,8 @@ class Fields {
 /** The defaults of monitors: those of all, and those of `check` that a kind has. */
 export interface Defaults {
   readonly fields: Fields;
+  /** True once an object would have a default with a fault. */
+  isRefused(): boolean;
   checkOf(type: CheckType): Fields;
 }
 
@@ -61,15 +73,12 @@ const references = ["alerts", "escalation"] as const;
 
 /** Reads the defaults of a document. Adds their faults. */
 export function readDefaults(value: unknown, faults: Faults): Defaults {
+  const before = faults.list.length;
   const { check, ...given } = defaultsIn(value, faults);
+  const isRefused = faults.list.length > before;
   const fields = new Fields(given, at, faults, (read, found) => {
     readDurations(read, at, found);
     readLevels(read, at, found);
-    for (const name of references)
-      if (Array.isArray(read[name]))
-        found.check(() =>
-          refuseLength(TargetCreate.properties[name], (read[name] as unknown[]).length, `${at}/${name}`),
-        );
     const plain = Object.entries(read).filter(
       ([name]) => name !== "on_remove" && !references.some((it) => it === name),
     );
@@ -86,7 +95,11 @@ export function readDefaults(value: unknown, faults: Faults): Defaults {
       found.check(() => validate(partialOf(schema), structuredClone(read), `${at}/check`));
     });
   };
-  return { fields, checkOf: (type) => getOrMake(byKind, type, () => ofKind(type)) };
+  return {
+    fields,
+    isRefused: () => isRefused || [fields, ...byKind.values()].some((each) => each.isRefused),
+    checkOf: (type) => getOrMake(byKind, type, () => ofKind(type)),
+  };
 }
 
 function defaultsIn(value: unknown, faults: Faults): Json {
@@ -100,8 +113,10 @@ function defaultsIn(value: unknown, faults: Faults): Json {
   const known: Json = {};
   for (const name in value) {
     if (faults.isFull) break;
-    if (defaultFields.includes(name)) known[name] = value[name];
-    else
+    if (defaultFields.includes(name)) {
+      // Before each item of a list is read.
+      if (faults.check(() => listRule(name, value[name])) === true) known[name] = value[name];
+    } else
       wrong(
         `Monitors have no default "${name.slice(0, 120)}".${suggestion(name, defaultFields)}`,
         `${at}/${pointerSegment(name)}`,
@@ -113,6 +128,13 @@ function defaultsIn(value: unknown, faults: Faults): Json {
     return true;
   });
   return isSmall === true ? known : {};
+}
+
+/** True for a value that is no list; throws for a list that is too long. */
+function listRule(name: string, value: unknown): true {
+  const schema = (TargetCreate.properties as Record<string, TSchema>)[name];
+  if (Array.isArray(value) && schema !== undefined) refuseLength(schema, value.length, `${at}/${name}`);
+  return true;
 }
 
 const partials = new WeakMap<TSchema, TSchema>();

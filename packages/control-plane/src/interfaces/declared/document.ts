@@ -31,10 +31,14 @@ export interface Document {
   readonly objects: Readonly<Record<Section, ReadonlyMap<string, Declared>>>;
   /** New keys by old ones. */
   readonly moved: Readonly<Record<Section, ReadonlyMap<string, string>>>;
+  /** True where the defaults have a fault that its monitors would have. */
+  readonly isRefused: boolean;
 }
 
 const keyPattern = /^[a-z0-9._/-]{1,120}$/;
 const maxObjects = 20_000;
+/** Components of all pages: each takes 1 KiB of memory. */
+const maxComponents = 20_000;
 /** Characters of all monitors with their defaults: as much, or as many times the characters that are written. */
 const maxMerged = { characters: 32 * 1_048_576, times: 10 };
 const tops = ["version", "project", "defaults", "moved", ...sections];
@@ -67,11 +71,25 @@ export async function readDocument(
     throw new AppError("BULK_TOO_LARGE", `One request has at most ${maxObjects} objects; this one has ${count}.`, {
       field: at,
     });
+  componentsRule(document["status_pages"]);
   const defaults = readDefaults(document["defaults"], faults);
   const objects = {} as Record<Section, Map<string, Declared>>;
   for (const section of sections)
     objects[section] = await readSection(section, document[section], { defaults, faults, isGone });
-  return { objects, moved: movedOf(document["moved"], objects, faults) };
+  return { objects, moved: movedOf(document["moved"], objects, faults), isRefused: defaults.isRefused() };
+}
+
+/** Throws where the pages have more components than one request may have. */
+function componentsRule(pages: unknown): void {
+  let count = 0;
+  for (const page of Object.values(Object(pages)))
+    if (isObject(page) && Array.isArray(page["components"])) count += page["components"].length;
+  if (count > maxComponents)
+    throw new AppError(
+      "BULK_TOO_LARGE",
+      `One request has at most ${maxComponents} components of status pages; this one has ${count}.`,
+      { field: "/document/status_pages" },
+    );
 }
 
 const show = (value: unknown): string => (JSON.stringify(value) ?? "nothing").slice(0, 100);

@@ -7,7 +7,7 @@ import type { TargetEdit } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import { getOrMake } from "../../platform/caches.ts";
-import { forEachInTurns, mapInTurns, takeTurns } from "../../platform/process/turns.ts";
+import { forEachInTurns, takeTurns } from "../../platform/process/turns.ts";
 import { judgeChannel } from "./kinds/channels.ts";
 import type { Judged, Judging } from "./kinds/kind.ts";
 import { judgeMonitor } from "./kinds/monitors.ts";
@@ -18,7 +18,7 @@ import { perSection, type Section, sections } from "@statusmesh/shared/declared/
 import type { Declared, Document } from "./document.ts";
 import { type JudgedOne, match, type Matched, type Stored } from "./match.ts";
 import { References } from "./references.ts";
-import { documentRules } from "./rules.ts";
+import { countRules, documentRules } from "./rules.ts";
 import type { Change, KindName, Summary } from "./schema.ts";
 import { fileActor } from "./queries.ts";
 import type { Kinds, State } from "./state.ts";
@@ -65,12 +65,23 @@ export interface ConfigPlan {
 /** All faults of a request: 100, with the text that they may have together. */
 export const manyFaults = (): Faults => new Faults({ most: 100, text: 65_536 });
 
-/** Compares a document with what is stored. Throws all faults at once. Nothing is written. */
+/**
+ * Compares a document with what is stored. Throws all faults at once. Nothing is written. Without `isApplied` the plan
+ * is only shown: it has no `work`.
+ */
 export async function makePlan(
   ctx: Ctx,
-  planned: { project: string; document: Document; kinds: Kinds; prune: boolean; state: State; faults: Faults },
+  planned: {
+    project: string;
+    document: Document;
+    kinds: Kinds;
+    prune: boolean;
+    isApplied: boolean;
+    state: State;
+    faults: Faults;
+  },
 ): Promise<ConfigPlan> {
-  const { project, document, kinds, prune, state, faults } = planned;
+  const { project, document, kinds, prune, isApplied, state, faults } = planned;
   const storedOf: Record<Section, readonly Stored[]> = {
     channels: state.channels,
     monitors: state.monitors,
@@ -95,6 +106,7 @@ export async function makePlan(
   const gone = (stored: Stored): boolean => prune && stored.managed!.on_remove === "delete";
   const remove = perSection((section) => orphans[section].filter(gone).map(({ id }) => id));
 
+  countRules({ ctx, state, remove }, matched);
   const references = new References({
     channels: new Set(state.channels.map(({ id }) => id)),
     monitors: new Set([...state.outside, ...state.monitors.map(({ id }) => id)]),
@@ -116,7 +128,11 @@ export async function makePlan(
   };
   const judged = {
     channels: await judgeAll(matched.channels, judging, judgeChannel),
-    monitors: await judgeAll(matched.monitors, judging, judgeMonitor),
+    monitors: await judgeAll(
+      document.isRefused ? matched.monitors.slice(0, mostRefused) : matched.monitors,
+      judging,
+      isApplied ? judgeMonitor : judgeShown,
+    ),
     status_pages: await judgeAll(matched.status_pages, judging, judgePage),
     maintenance: await judgeAll(matched.maintenance, judging, judgeWindow),
   };
@@ -129,12 +145,14 @@ export async function makePlan(
   await turns.next();
   await addDrift(ctx, result.changes, judged);
   await turns.next();
-  const work = {
-    channels: workOf(judged.channels),
-    monitors: workOf(judged.monitors),
-    status_pages: workOf(judged.status_pages),
-    maintenance: workOf(judged.maintenance),
-  };
+  const work = isApplied
+    ? {
+        channels: workOf(judged.channels),
+        monitors: workOf(judged.monitors),
+        status_pages: workOf(judged.status_pages),
+        maintenance: workOf(judged.maintenance),
+      }
+    : noWork;
   const owned = sections.reduce(
     (sum, section) => sum + storedOf[section].filter(({ managed }) => managed?.project === project).length,
     0,
@@ -142,22 +160,37 @@ export async function makePlan(
   return { ...result, summary: summaryOf(result), work, remove, owned };
 }
 
+const none = { create: [], edit: [] };
+const noWork: Changes = { channels: none, monitors: none, status_pages: none, maintenance: none };
+
+/** {@link judgeMonitor} with no more of the monitor than rules over several objects read, which keeps less of 20,000 of them. */
+const judgeShown: typeof judgeMonitor = (declared, stored, judging) => {
+  const judged = judgeMonitor(declared, stored, judging);
+  if (judged === null) return null;
+  const { name, check, depends_on = [], heartbeat_addresses = [] } = judged.create;
+  const short = { name, check: { type: check.type }, depends_on, heartbeat_addresses } as unknown as TargetCreate;
+  return { changes: judged.changes, create: short, edit: null };
+};
+
+/** Objects of a section that are searched for further faults once the defaults are refused. */
+const mostRefused = 1_000;
+
 /** Judges the objects of a section; the stored ones among them are of its kind. */
 async function judgeAll<S extends Stored, C, E>(
   list: readonly Matched[],
   judging: Judging,
   judgeOne: (declared: Declared, stored: S | null, judging: Judging) => Judged<C, E> | null,
 ): Promise<JudgedOne<S, C, E>[]> {
-  const found = await mapInTurns(
-    list as readonly Matched<S>[],
-    (one) => {
-      if (judging.faults.isFull) return null;
-      const judged = judgeOne(one.declared, one.stored, judging);
-      return judged === null ? null : { ...one, judged };
-    },
-    judging.ctx.isGone,
-  );
-  return found.filter((one) => one !== null);
+  const found: JudgedOne<S, C, E>[] = [];
+  // A page of 1,000 components takes a slice of its own, so that a short list is judged in slices too.
+  const turns = await takeTurns(judging.ctx.isGone);
+  for (const one of list as readonly Matched<S>[]) {
+    if (judging.faults.isFull) break;
+    if (turns.over()) await turns.next();
+    const judged = judgeOne(one.declared, one.stored, judging);
+    if (judged !== null) found.push({ ...one, judged });
+  }
+  return found;
 }
 
 /** Channels of a monitor that names none, as they are after the apply, oldest first: new ones are the newest. */

@@ -1,8 +1,8 @@
 import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
 import { cycleMessage, searchCycles } from "@statusmesh/shared/declared/cycles";
 import type { Section } from "@statusmesh/shared/declared/files";
-import type { Faults } from "@statusmesh/shared/faults";
-import { quotaRule, type Use } from "../../access/plans/service.ts";
+import { Faults } from "@statusmesh/shared/faults";
+import { type Quota, quotaRule, type Use } from "../../access/plans/service.ts";
 import type { ChannelCreate, ChannelPatch } from "../../alerting/channels/schema.ts";
 import type { MaintenanceCreate, MaintenancePatch } from "../../alerting/maintenance/schema.ts";
 import type { TargetCreate } from "../../monitoring/targets/schema.ts";
@@ -10,9 +10,8 @@ import type { TargetEdit } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { inTurns } from "../../platform/process/turns.ts";
 import type { Declared } from "./document.ts";
-import type { Judged } from "./kinds/kind.ts";
 import type { PageEdit, PageInput } from "./kinds/status-pages.ts";
-import type { JudgedOne, Stored } from "./match.ts";
+import type { JudgedOne, Matched, Stored } from "./match.ts";
 import type { State } from "./state.ts";
 
 /* Rules over several objects of a document: what is there once only, what depends on what, limits. */
@@ -130,24 +129,44 @@ async function dependencyRules({ ctx, judged: { monitors } }: Compared, faults: 
   }
 }
 
-function quotaRules({ ctx, state, judged, remove }: Compared, faults: Faults): void {
-  const news = (list: readonly { action: string; judged: Judged<unknown, unknown> }[]): number =>
-    list.filter(({ action, judged: one }) => action === "create" && one.warning === undefined).length;
-  const check = (quota: Parameters<typeof quotaRule>[2], use: Use) =>
-    faults.check(() => quotaRule(ctx.orgId, state.plan, quota, use));
-  check("max_targets", { current: state.targets - remove.monitors.length, adding: news(judged.monitors) });
+/** Throws the quotas that the numbers of objects exceed, before the time of judging them is spent. */
+export function countRules(
+  { ctx, state, remove }: Omit<Compared, "judged">,
+  matched: Readonly<Record<Section, readonly Matched[]>>,
+): void {
+  const news = (list: readonly Matched[]): number => list.filter(({ action }) => action === "create").length;
+  const faults = new Faults();
+  const check = quotaCheck({ ctx, state }, faults);
+  check("max_targets", { current: state.targets - remove.monitors.length, adding: news(matched.monitors) });
   check("max_notification_channels", {
     current: state.channels.length - remove.channels.length,
-    adding: news(judged.channels),
+    adding: news(matched.channels),
   });
   check("max_status_pages", {
     current: state.pages.length - remove.status_pages.length,
-    adding: news(judged.status_pages),
+    adding: news(matched.status_pages),
   });
+  for (const { declared } of matched.status_pages)
+    check("max_components_per_page", { current: 0, adding: itemsOf(declared, "components") });
+  faults.throwAny();
+}
+
+const itemsOf = ({ fields }: Declared, name: string): number => (Array.isArray(fields[name]) ? fields[name].length : 0);
+
+const quotaCheck =
+  ({ ctx, state }: Pick<Compared, "ctx" | "state">, faults: Faults) =>
+  (quota: Quota, use: Use): unknown =>
+    faults.check(() => quotaRule(ctx.orgId, state.plan, quota, use));
+
+/** Quotas of what is counted once the objects are judged: past windows are not created. */
+function quotaRules({ ctx, state, judged, remove }: Compared, faults: Faults): void {
+  const check = quotaCheck({ ctx, state }, faults);
   const open = state.windows.filter(({ id, state: it }) => it !== "past" && !remove.maintenance.includes(id));
-  check("max_maintenance_windows", { current: open.length, adding: news(judged.maintenance) });
-  for (const { judged: one } of judged.status_pages)
-    check("max_components_per_page", { current: 0, adding: one.create.components.length });
+  check("max_maintenance_windows", {
+    current: open.length,
+    adding: judged.maintenance.filter(({ action, judged: one }) => action === "create" && one.warning === undefined)
+      .length,
+  });
   const others = undeclared(state.pages, judged.status_pages, remove.status_pages);
   const shown = [
     ...others.map(({ components }) => components),

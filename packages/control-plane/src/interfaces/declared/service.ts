@@ -165,7 +165,8 @@ async function prepare(
   const state = await readState(ctx, project, document, kinds);
   const digest = await stateDigest(ctx, state);
   if (expected !== undefined && expected !== digest) throw changed();
-  const plan = await makePlan(ctx, { project, document, kinds, prune, state, faults });
+  const isApplied = access === "write";
+  const plan = await makePlan(ctx, { project, document, kinds, prune, isApplied, state, faults });
   return { project, maxDelete, plan, state, digest, document, kinds };
 }
 

@@ -26,13 +26,18 @@ export function sizeRule(value: unknown, pointer: string): void {
   if (typeof value === "string" && value.length > maxText)
     throw new AppError("INVALID_BODY", `A text has at most ${maxText} characters.`, { field: pointer });
   if (typeof value !== "object" || value === null) return;
+  const isLarge = (field: unknown): boolean =>
+    typeof field === "string" ? field.length > maxText : typeof field === "object" && field !== null;
+  if (Array.isArray(value)) {
+    for (const [at, item] of value.entries()) if (isLarge(item)) sizeRule(item, `${pointer}/${at}`);
+    return;
+  }
   const names = Object.keys(value);
-  if (!Array.isArray(value) && names.length > maxFields)
+  if (names.length > maxFields)
     throw new AppError("INVALID_BODY", `An object has at most ${maxFields} fields.`, { field: pointer });
   for (const name of names) {
     const field = (value as Json)[name];
-    if (typeof field === "string" ? field.length > maxText : typeof field === "object" && field !== null)
-      sizeRule(field, `${pointer}/${pointerSegment(name)}`);
+    if (isLarge(field)) sizeRule(field, `${pointer}/${pointerSegment(name)}`);
   }
 }
 

@@ -179,7 +179,7 @@ export interface CreateContext {
 /** Throws the faults that {@link createTargets} finds in a target, the quota aside. */
 export function createRules(ctx: Ctx, input: TargetCreate, known: CreateContext): void {
   checkAll(
-    () => draft(ctx, input),
+    () => draftRules(ctx, input),
     () => boundTo(input, known),
   );
 }
@@ -248,15 +248,21 @@ const intervalOf = ({ check, interval }: TargetCreate): number =>
 const confirmationsOf = ({ check, alert_confirmations = 2 }: TargetCreate): number =>
   isProbed(check) ? alert_confirmations : 1;
 
-/** The row of a new target, its secrets still open. */
-function draft(ctx: ActorCtx, input: TargetCreate, id = newId()): queries.NewTargetRow {
-  const renotify = input.renotify_interval_secs ?? 3600;
+/** Rules of a new target that need no other object. */
+function draftRules(ctx: ActorCtx, input: TargetCreate): void {
   checkAll(
     () => checkRules(ctx, input.check, "/check"),
-    () => renotifyRule(renotify),
+    () => renotifyRule(renotifyOf(input)),
     () => reportedRules(input.check, input),
     () => addressesRule(input.heartbeat_addresses ?? [], false),
   );
+}
+
+const renotifyOf = (input: TargetCreate): number => input.renotify_interval_secs ?? 3600;
+
+/** The row of a new target, its secrets still open. */
+function draft(ctx: ActorCtx, input: TargetCreate, id = newId()): queries.NewTargetRow {
+  draftRules(ctx, input);
   const spec = completed(input.check);
   const now = new Date(ctx.clock.now());
   return {
@@ -269,7 +275,7 @@ function draft(ctx: ActorCtx, input: TargetCreate, id = newId()): queries.NewTar
     tags: tagsRule(input.tags ?? []),
     alert_confirmations: confirmationsOf(input),
     notify_recovery: input.notify_recovery ?? true,
-    renotify_interval_secs: renotify,
+    renotify_interval_secs: renotifyOf(input),
     region_policy: input.region_policy ?? "majority",
     write_source: ctx.writeSource,
     created_at: now,

@@ -459,3 +459,31 @@ t.test("a body parsed in pieces yields the same as in one step", async (t) => {
   ] as const)
     t.strictSame(await outcome(() => readPieces(Buffer.from(text), List, null)), ["PAYLOAD_TOO_LARGE", field]);
 });
+
+t.test("a text with too many different fields is refused before it is parsed; like objects may be many", async (t) => {
+  const list = <T>(length: number, make: (n: number) => T) => Array.from({ length }, (_, n) => make(n));
+  const object = (names: readonly string[]) => `{${names.map((name) => `"${name}":1`).join(",")}}`;
+  const shapes: Record<string, string> = {
+    "one object": object(list(30_000, (n) => `f${n}`)),
+    "objects of 100 fields": `[${list(300, (at) => object(list(100, (n) => `f${100 * at + n}`)))}]`,
+    "nested objects": `[${list(30_000, (n) => `{"f${n}":{}}`)}]`,
+    "the same names in other orders": `[${list(300, (at) => object(list(100, (n) => `f${(at * 7 + n * (at + 1)) % 307}`)))}]`,
+    "names with escapes": object(list(30_000, (n) => `\\u0041\\"${n}`)),
+  };
+  for (const [name, text] of Object.entries(shapes))
+    matchObject(
+      t,
+      problem(() => parseJson(text)),
+      ["INVALID_BODY", null, /^The body has more than 20000 fields of different/],
+      name,
+    );
+  matchObject(
+    t,
+    problem(() => parseJson(`[${list(120_000, () => "{}")}]`)),
+    ["INVALID_BODY", null, /100000 objects and lists/],
+  );
+  const alike = `[${list(9_000, (n) => `{"name":"{\\"a\\":${n}","list":[1,2],"c":{"d":1}}`)}]`;
+  t.strictSame(parseJson(alike), JSON.parse(alike), "9,000 objects with the same 4 fields");
+  const other = object(list(15_000, (n) => `f${n}`));
+  t.strictSame(parseJson(other), JSON.parse(other), "15,000 fields");
+});
