@@ -1,7 +1,7 @@
 // npm test: the tests of the packages and of the contracts; --all (npm run test:all) adds journeys and faults; with
 // words after -- the files of every tier whose path contains one of them. --watch runs them after every change.
-// A program of SM_TEST_REQUIRE (redis,chromium,pgbouncer,nagios,bind,proxies,mount,podman) that is missing is a
-// failure; otherwise its tests are skipped.
+// A program of SM_TEST_REQUIRE (its words are in docs/testing.md) that is missing is a failure; otherwise its tests are
+// skipped.
 import { spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";

@@ -8,6 +8,7 @@ import { configSchema } from "@statusmesh/control-plane/config/config";
 import { errorCodes } from "@statusmesh/shared/errors";
 import { probedTypes } from "@statusmesh/shared/checks";
 import t from "tap";
+import { requirementWords } from "../harness/requires.ts";
 import { routes } from "./declared.ts";
 
 /* What the documents name exists: files, settings, options, tools, metrics, codes, routes. Lists of kinds are whole. */
@@ -182,5 +183,12 @@ t.test("MCP tools, metrics, error codes and routes", (t) => {
       t.ok(code.includes(`"${own}"`) || code.includes(`${own}`), `${page}: the metric ${name}`);
     }
   }
+  t.end();
+});
+
+t.test("docs/testing.md names every word of SM_TEST_REQUIRE", (t) => {
+  const table = read("docs/testing.md").split("| Word ")[1]!.split("\n\n", 1)[0]!;
+  const words = table.split("\n").flatMap((line) => [...(line.split("|")[1] ?? "").matchAll(/`(\w+)`/g)]);
+  t.strictSame(words.map(([, word]) => word!).sort(), [...requirementWords].sort());
   t.end();
 });

@@ -152,6 +152,9 @@ const missing: Record<Requirement, () => Promise<string | null>> = {
     (await redisAnswers()) ? null : `no Redis answers at ${redisUrl}: start one, or name it in SM_TEST_REDIS`,
 };
 
+/** The words of SM_TEST_REQUIRE; those of tests of the packages are in these tests. */
+export const requirementWords: readonly string[] = [...Object.keys(missing), "bind", "curl", "openssl"];
+
 /**
  * False, and the test is skipped with the reason, when a requirement is missing. Where SM_TEST_REQUIRE names it
  * (`chromium,redis`), its absence is a failure: a pipeline must not pass because a program is not installed.

@@ -163,7 +163,7 @@ export async function makePlan(
 const none = { create: [], edit: [] };
 const noWork: Changes = { channels: none, monitors: none, status_pages: none, maintenance: none };
 
-/** {@link judgeMonitor} with no more of the monitor than rules over several objects read, which keeps less of 20,000 of them. */
+/** {@link judgeMonitor} that keeps only what rules over several objects read, which takes less memory. */
 const judgeShown: typeof judgeMonitor = (declared, stored, judging) => {
   const judged = judgeMonitor(declared, stored, judging);
   if (judged === null) return null;

@@ -467,7 +467,9 @@ t.test("a text with too many different fields is refused before it is parsed; li
     "one object": object(list(30_000, (n) => `f${n}`)),
     "objects of 100 fields": `[${list(300, (at) => object(list(100, (n) => `f${100 * at + n}`)))}]`,
     "nested objects": `[${list(30_000, (n) => `{"f${n}":{}}`)}]`,
-    "the same names in other orders": `[${list(300, (at) => object(list(100, (n) => `f${(at * 7 + n * (at + 1)) % 307}`)))}]`,
+    "the same names in other orders": `[${list(300, (at) =>
+      object(list(100, (n) => `f${(at * 7 + n * (at + 1)) % 307}`)),
+    )}]`,
     "names with escapes": object(list(30_000, (n) => `\\u0041\\"${n}`)),
   };
   for (const [name, text] of Object.entries(shapes))
