@@ -676,11 +676,14 @@ create table target_states (
   last_result_at timestamp with time zone,
   state text not null,
   recheck_regions text[],
+  flapping jsonb,
+  flapping_due_at timestamp with time zone,
   PRIMARY KEY (target_id),
   CHECK ((status = ANY (ARRAY['up'::text, 'down'::text, 'degraded'::text, 'error'::text, 'unknown'::text]))),
   FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
 ) with (fillfactor=60);
 CREATE INDEX target_states_circuit_open ON target_states USING btree (target_id) WHERE circuit_open;
+CREATE INDEX target_states_flapping ON target_states USING btree (flapping_due_at) WHERE (flapping_due_at IS NOT NULL);
 CREATE INDEX target_states_rechecks ON target_states USING btree (target_id) WHERE (recheck_regions IS NOT NULL);
 CREATE INDEX target_states_warnings ON target_states USING btree (target_id) WHERE (warnings IS NOT NULL);
 

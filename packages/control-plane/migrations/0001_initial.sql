@@ -972,10 +972,14 @@ create table target_states (
   last_result_at  timestamptz,
   state           text not null,
   -- Regions whose last run contradicts their vote: their agents run the check once more. Null for none.
-  recheck_regions text[]
+  recheck_regions text[],
+  -- While it flaps: {since, changes, incident_id}, and when it is looked at although no result has come.
+  flapping        jsonb,
+  flapping_due_at timestamptz
 ) with (fillfactor = 60);
 create index target_states_circuit_open on target_states (target_id) where circuit_open;
 create index target_states_warnings on target_states (target_id) where warnings is not null;
+create index target_states_flapping on target_states (flapping_due_at) where flapping_due_at is not null;
 create index target_states_rechecks on target_states (target_id) where recheck_regions is not null;
 
 create table incidents (

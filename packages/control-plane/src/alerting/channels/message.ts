@@ -37,6 +37,11 @@ export interface Notice {
   affected?: number;
   /** Openings of those that are held; of reminders and recoveries. */
   held?: number;
+  /** That the monitor flaps from now on, a change of it that other channels do not get, or how it ended. */
+  flap?: "begins" | "held" | "down" | "stable";
+  /** While it flaps: since when, RFC 3339, and the number of changes. */
+  flapping_since?: string;
+  changes?: number;
 }
 
 /** Incidents that opened or closed together, in one message instead of one each. */
@@ -214,6 +219,11 @@ function noticeText(notice: Notice, zone: string): MessageText {
   if (notice.error_sample !== null)
     facts.push({ label: resolved ? "Was" : "Cause", value: plain(notice.error_sample, maxCauseLength) });
   facts.push({ label: "Since", value: minuteIn(notice.outage_since ?? notice.started_at, zone) });
+  if (notice.flap === "begins")
+    facts.push({
+      label: "Flapping",
+      value: `${notice.changes} changes, further ones are held until it is stable or stays down`,
+    });
   if (resolved && notice.ended_at !== null)
     facts.push({ label: "Ended", value: `${minuteIn(notice.ended_at, zone)}, ${lengthOf(notice)}` });
   if (!resolved) facts.push({ label: "Severity", value: notice.severity });
@@ -230,7 +240,7 @@ function noticeText(notice: Notice, zone: string): MessageText {
   return {
     tone: resolved ? "up" : notice.severity === "minor" ? "degraded" : "down",
     urgent: notice.urgency === "high" && !resolved && notice.reason !== "reminder",
-    title: `${headline(notice)}: ${name}`,
+    title: `${headline(notice, zone)}: ${name}`,
     facts,
     url: notice.url,
     acknowledgeUrl: notice.acknowledge_url ?? null,
@@ -245,8 +255,12 @@ function lengthOf({ started_at, ended_at, duration_secs }: Notice): string {
   return failed < span ? `${duration(failed)} of outage` : `after ${duration(failed)}`;
 }
 
-function headline({ reason, severity }: Notice): string {
+function headline({ reason, severity, ...notice }: Notice, zone: string): string {
   const state = severity === "minor" ? "degraded" : "down";
+  if (notice.flap === "begins") return "Flapping";
+  if (notice.flap === "stable") return "Stable: up";
+  if (notice.flap === "down")
+    return `${capital(state)} since ${minuteIn(notice.outage_since ?? notice.started_at, zone)}, was flapping`;
   if (reason === "resolved") return "Recovered";
   if (reason === "reminder") return `Still ${state}`;
   if (reason === "unacknowledged") return `${capital(state)}, not acknowledged`;
@@ -259,7 +273,7 @@ function heldText({ total, open, notices, url }: HeldDigest, zone: string): Mess
   const facts = notices.map((notice) => {
     const name = nameAndError(notice);
     const from = minuteIn(notice.started_at, zone);
-    if (notice.ended_at === null) return { label: headline(notice), value: `${name}, since ${from}` };
+    if (notice.ended_at === null) return { label: headline(notice, zone), value: `${name}, since ${from}` };
     const label = notice.reason === "resolved" ? "Recovered" : "Opened and closed";
     return { label, value: `${name}, ${from} to ${minuteIn(notice.ended_at, zone)}, ${lengthOf(notice)}` };
   });

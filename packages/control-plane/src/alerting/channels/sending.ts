@@ -105,6 +105,9 @@ export const digestingKinds = (): string[] =>
 /** True where a digest replaces the notices of many incidents: for people, not for machines. */
 export const kindTakesDigests = (kind: string): boolean => isChannelType(kind) && channelKinds[kind].digests;
 
+/** True where changes of a target that flaps are sent as well: to machines that count them. */
+export const kindTakesEveryChange = (kind: string): boolean => isChannelType(kind) && channelKinds[kind].everyChange;
+
 /** The config with opened secrets; throws DeliveryError where they cannot be opened. */
 export function opened(system: System, channel: StoredChannel): ChannelConfig {
   if (!isChannelType(channel.kind))

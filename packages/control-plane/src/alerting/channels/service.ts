@@ -48,7 +48,15 @@ export { maxNameLength, plain } from "./message.ts";
 export { keepDefaults as keepDefaultChannels } from "./queries.ts";
 export { DeliveryError } from "./kinds/kind.ts";
 export { openConfigPartly as openedConfig, resealChannels, unreadableChannels } from "./sealing.ts";
-export { channelOutbound, digestingKinds, kindTakesDigests, receiverOf, sendThrough, tellVendor } from "./sending.ts";
+export {
+  channelOutbound,
+  digestingKinds,
+  kindTakesDigests,
+  kindTakesEveryChange,
+  receiverOf,
+  sendThrough,
+  tellVendor,
+} from "./sending.ts";
 export { testChannel, testConfig } from "./test-messages.ts";
 export { channelsAt, disableAt, moveTelegramChat, smsChannels } from "./vendor-events.ts";
 export {

@@ -15,4 +15,5 @@ export {
 export { freeFailing } from "./dependencies.ts";
 export type { Refuted } from "./replay.ts";
 export { followMaintenance, isMaintenanceDue } from "./maintenance.ts";
+export { isFlappingDue, settleFlapping } from "./settling.ts";
 export { type CapturedFailure, keepSnapshots } from "./snapshots.ts";

@@ -33,6 +33,8 @@ export const eventKinds = [
   "child_held",
   "notification_retried",
   "noted",
+  "flapping_started",
+  "flapping_ended",
 ] as const;
 export type EventKind = (typeof eventKinds)[number];
 
@@ -45,7 +47,8 @@ export const IncidentEvent = Shape("IncidentEvent", "One transition of an incide
       "outage; updated: title, description or a posted update; maintenance_started: notifications are held " +
       "from then on; child_held: the opening is held, a monitor that this one depends on is down; " +
       "notification_retried: a person had a failed one sent again; " +
-      "noted: an internal note, which only members see",
+      "noted: an internal note, which only members see; flapping_started: changes are held from then on; " +
+      "flapping_ended: it stayed down or up",
     "opened",
   ),
   actor: Actor,

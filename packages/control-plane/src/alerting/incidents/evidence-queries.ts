@@ -1,4 +1,5 @@
 import { arrayOf, columnOf, type Db, idArray, type Ids } from "../../platform/db/sql.ts";
+import type { StoredFlapping } from "./flapping-queries.ts";
 
 const unitSeparator = "\u001f";
 
@@ -14,6 +15,7 @@ export interface LockedState {
   recheck_regions: string[] | null;
   /** Warnings of the newest run by region; null for none. */
   warnings: Readonly<Record<string, readonly string[]>> | null;
+  flapping: StoredFlapping | null;
 }
 
 /**
@@ -22,7 +24,7 @@ export interface LockedState {
 export async function lockStates(sql: Db, targetIds: Ids): Promise<LockedState[]> {
   return await sql<LockedState[]>`
     select target_id, state, status, status_until, status_since, last_error, circuit_open, recheck_regions,
-      warnings
+      warnings, flapping
     from target_states where target_id = any(${idArray(sql, targetIds)}) order by target_id for update`;
 }
 
@@ -64,6 +66,9 @@ export interface StateUpdate extends NewerRun {
   lastError: string | null;
   circuitOpen: boolean;
   recheckRegions: readonly string[];
+  flapping: StoredFlapping | null;
+  /** When it is looked at although no run has come, Unix ms. */
+  flappingDueAt: number | null;
 }
 
 /** Writes many states in one statement. */
@@ -74,13 +79,17 @@ export async function writeStates(sql: Db, updates: readonly StateUpdate[]): Pro
     update target_states s set state = u.state, status = u.status, status_until = ${timeOf(sql, "until")},
       status_since = ${timeOf(sql, "since")}, last_result_at = greatest(s.last_result_at, ${timeOf(sql, "result")}),
       last_error = u.last_error, circuit_open = u.circuit_open,
-      recheck_regions = string_to_array(u.recheck_regions, ',')
+      recheck_regions = string_to_array(u.recheck_regions, ','), flapping = u.flapping::jsonb,
+      flapping_due_at = ${timeOf(sql, "flapping_due")}
     from unnest(${arrayOf(updates.map((u) => u.targetId))}::uuid[],
       string_to_array(${updates.map((u) => u.state).join(unitSeparator)}, ${unitSeparator}),
       ${arrayOf(updates.map((u) => u.status))}::text[], ${times((u) => u.until)}, ${times((u) => u.since)},
       ${times((u) => u.lastResultAt)}, ${updates.map((u) => u.lastError)}::text[],
       ${arrayOf(updates.map((u) => u.circuitOpen))}::boolean[],
-      ${updates.map(({ recheckRegions: names }) => (names.length === 0 ? null : names.join()))}::text[])
-      as u (target_id, state, status, until, since, result, last_error, circuit_open, recheck_regions)
+      ${updates.map(({ recheckRegions: names }) => (names.length === 0 ? null : names.join()))}::text[],
+      ${updates.map(({ flapping }) => (flapping === null ? null : JSON.stringify(flapping)))}::text[],
+      ${times((u) => u.flappingDueAt)})
+      as u (target_id, state, status, until, since, result, last_error, circuit_open, recheck_regions, flapping,
+        flapping_due)
     where s.target_id = u.target_id`;
 }

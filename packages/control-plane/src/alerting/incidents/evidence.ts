@@ -26,6 +26,8 @@ import {
   passesOn,
   type TargetState,
 } from "./stored-state.ts";
+import type { StoredFlapping } from "./flapping-queries.ts";
+import { flappingOf, settlesAt } from "./flaps.ts";
 import { type Checkpoint, gradeOf, isUnsettled } from "./machine.ts";
 import { freshnessMs, type Policy, policyOf, type PolicyFields } from "./policy.ts";
 import { type Reading, statusOf } from "./target-status.ts";
@@ -161,11 +163,16 @@ async function writeChanges(
       lastError: reading.error,
       circuitOpen: reading.circuitOpen,
       recheckRegions: unsettledRegions(evaluation.checkpoint),
+      flapping: shownFlapping(evaluation.checkpoint),
+      flappingDueAt: settlesAt(policy, evaluation.checkpoint),
     };
     if (hasOnlyNewerRun(stored, update)) newer.push(update);
     else updates.push(update);
     const { inserted, updated, retracted, notices } = evaluation;
-    if (inserted.length + updated.length + retracted.length + notices.length === 0) return;
+    const { flapping } = update;
+    const flaps = { before: stored.flapping, after: flapping };
+    const isCalm = (flaps.before === null) === (flaps.after === null);
+    if (inserted.length + updated.length + retracted.length + notices.length === 0 && isCalm) return;
     evaluated.push({
       orgId: target.org_id,
       targetId: target.id,
@@ -176,6 +183,7 @@ async function writeChanges(
       closedBy,
       actor,
       manual,
+      flaps,
       evaluation,
     });
   });
@@ -188,6 +196,13 @@ async function writeChanges(
   ];
   if (commits && evaluated.length === 0) commitBehind(tx.sql);
   await Promise.all(writes);
+}
+
+function shownFlapping(checkpoint: Checkpoint): StoredFlapping | null {
+  const flapping = flappingOf(checkpoint);
+  const { incident } = checkpoint;
+  if (flapping === null || incident === null) return null;
+  return { since: new Date(flapping.since).toISOString(), changes: flapping.changes, incident_id: incident.id };
 }
 
 /** Start of the status, Unix ms. A status that was stale in between starts again. */
@@ -207,6 +222,7 @@ const hasOnlyNewerRun = (stored: LockedState, update: StateUpdate): boolean =>
   update.since === (stored.status_since?.getTime() ?? null) &&
   update.lastError === stored.last_error &&
   update.circuitOpen === stored.circuit_open &&
+  update.flapping?.changes === stored.flapping?.changes &&
   update.recheckRegions.join() === (stored.recheck_regions ?? []).join();
 
 /** Regions whose last run contradicts their vote, in the order of their names. */

@@ -44,6 +44,8 @@ export function inWords(facts: Facts, incident: IncidentRow): string[] {
       .filter(({ by }) => by !== "maintenance")
       .map(({ by, until, reason }) => {
         if (by === "dependency") return `The opening is held: ${reason} is down, which this monitor depends on.`;
+        if (by === "flapping")
+          return "It flaps: changes, reminders and the ladder wait until it is stable or stays down.";
         if (by === "recheck") return `The opening is held: ${reason}.`;
         const why = reason === null ? "" : `: ${reason}`;
         return `Notifications are held until ${time(until!)} by a snooze${why}.`;

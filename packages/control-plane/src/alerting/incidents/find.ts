@@ -45,6 +45,7 @@ export function presentIncident(row: queries.IncidentRow): Incident {
     public_description: row.public_description,
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),
+    flapping: row.flapping === null ? null : { since: row.flapping.since, changes: row.flapping.changes },
     ...(row.imported ? { imported: true as const } : {}),
   };
 }

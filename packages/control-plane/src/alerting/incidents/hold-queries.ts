@@ -51,6 +51,14 @@ export const isParentUnclear = (sql: Db) => sql`
 /** Condition on `i`: something holds its notices at `at`. */
 export const isHeld = (sql: Db, at: Date) => sql`exists (${holds(sql, at)})`;
 
+/** SQL: how the incident `i` flaps, as it is stored; null where it does not. */
+export const flappingOf = (sql: Db) => sql`
+  (select fs.flapping from target_states fs
+    where fs.target_id = i.target_id and fs.flapping ->> 'incident_id' = i.id::text)`;
+
+/** Condition on `i`: its reminders and its ladder wait at `at`. What flaps sends one notice of its own. */
+export const waits = (sql: Db, at: Date) => sql`(${isHeld(sql, at)} or ${flappingOf(sql)} is not null)`;
+
 /** How long the opening waits for the check of a parent, ms: one that no agent runs must not hide an outage. */
 export const parentCheckMs = 30_000;
 
@@ -62,6 +70,8 @@ export async function selectHolds(sql: Db, orgId: string, incidentId: string, at
   return await sql<Hold[]>`
     select h.by, h.id, h.reason, h.until from incidents i cross join lateral (
       ${holds(sql, at)}
+      union all
+      select 'flapping', i.id, null, null where ${flappingOf(sql)} is not null
       union all
       select 'dependency', p.id, t.name, null from incidents p join targets t on t.id = p.target_id
       where i.hold_stage = 'parent' and p.id = i.hold_parent

@@ -1,9 +1,10 @@
+import type { Fragment } from "postgres";
 import type { Escalation } from "../../access/orgs/schema.ts";
 import type { ActiveHours } from "../channels/schema.ts";
 import { isWithin } from "../channels/service.ts";
 import { anyOf, arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Severity } from "../../platform/db/severity.ts";
-import { isHeld } from "./hold-queries.ts";
+import { waits } from "./hold-queries.ts";
 import type { NoticeSubject } from "./notices.ts";
 import { noticeColumns } from "./queries.ts";
 
@@ -11,7 +12,7 @@ import { noticeColumns } from "./queries.ts";
 const ladder = (sql: Db) => sql`coalesce(t.escalation, o.escalation)`;
 
 /** When the level after `passed` minutes is due of a ladder that began at `from`; null where there is none. */
-const dueAt = (sql: Db, { from, passed }: { from: ReturnType<Db>; passed: ReturnType<Db> }) => sql`
+const dueAt = (sql: Db, { from, passed }: { from: Fragment; passed: Fragment }) => sql`
   ${from} + (select min((level -> 'after_minutes')::integer) from jsonb_array_elements(${ladder(sql)}) level
              where (level -> 'after_minutes')::integer > ${passed}) * interval '1 minute'`;
 
@@ -27,6 +28,18 @@ export async function startLadders(sql: Db, incidentIds: readonly string[], now:
   await sql`
     update incidents i set escalation_from = ${now}, escalation_passed = 0, escalation_gated = '[]',
       escalation_due_at = ${dueAt(sql, { from: sql`${now}::timestamptz`, passed: sql`0` })}
+    from targets t, orgs o
+    where i.id = any(${arrayOf(incidentIds)}::uuid[]) and t.id = i.target_id and o.id = i.org_id and ${climbs(sql)}
+      and i.held_reason is null`;
+}
+
+/** Has the ladders of incidents that flapped and stay down go on; one that never began begins. */
+export async function resumeLadders(sql: Db, incidentIds: readonly string[], now: Date): Promise<void> {
+  if (incidentIds.length === 0) return;
+  const from = sql`coalesce(i.escalation_from, ${now}::timestamptz)`;
+  await sql`
+    update incidents i set escalation_from = ${from},
+      escalation_due_at = ${dueAt(sql, { from, passed: sql`i.escalation_passed` })}
     from targets t, orgs o
     where i.id = any(${arrayOf(incidentIds)}::uuid[]) and t.id = i.target_id and o.id = i.org_id and ${climbs(sql)}
       and i.held_reason is null`;
@@ -82,7 +95,7 @@ export async function lockDueEscalations(sql: Db, range: DueRange, limit: number
     from incidents i
     join targets t on t.id = i.target_id
     join orgs o on o.id = i.org_id and o.deleted_at is null
-    where ${isIn(sql, range)} and ${climbs(sql)} and i.held_reason is null and not ${isHeld(sql, range.until)}
+    where ${isIn(sql, range)} and ${climbs(sql)} and i.held_reason is null and not ${waits(sql, range.until)}
     order by i.escalation_due_at limit ${limit} for update of i skip locked`;
 }
 

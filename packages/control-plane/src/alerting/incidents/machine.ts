@@ -1,4 +1,5 @@
 import type { CheckStatus } from "@statusmesh/shared/result";
+import { countChange, type Flaps, flappingOf, settle } from "./flaps.ts";
 import { isLive, type Policy, quorum } from "./policy.ts";
 
 /**
@@ -78,6 +79,7 @@ export interface Checkpoint {
   regions: Record<string, RegionState>;
   /** The latest incident, open or closed. */
   incident: IncidentState | null;
+  flaps?: Flaps;
 }
 
 /** Severity of what fails now; of the worst that failed once the incident is closed. */
@@ -137,19 +139,25 @@ export function step(policy: Policy, checkpoint: Checkpoint, run: Run): Transiti
   // A passing run confirms no outage, even when other votes have gone stale since.
   const isStreak = kind === "passing" || region.vote !== before;
   const since = isStreak ? region.since : run.grade === "degraded" && !region.major ? region.degradedSince : run.slot;
-  return decide(policy, checkpoint, run.slot, { since, mayOpen: kind === "failing" });
+  const transition = decide(policy, checkpoint, run.slot, { since, mayOpen: kind === "failing" });
+  settle(policy, checkpoint, run.slot);
+  return transition;
 }
 
-/**
- * Applies the policy to the votes at time `at`, in place. `since` is the first slot of the runs that change something:
- * of a recovery, for example.
- */
-export function decide(
-  policy: Policy,
-  checkpoint: Checkpoint,
-  at: number,
-  { since, mayOpen }: { since: number; mayOpen: boolean },
-): Transition | null {
+interface Deciding {
+  /** The first slot of the runs that change something: of a recovery, for example. */
+  since: number;
+  mayOpen: boolean;
+}
+
+/** Applies the policy to the votes at time `at`, in place. */
+export function decide(policy: Policy, checkpoint: Checkpoint, at: number, deciding: Deciding): Transition | null {
+  const transition = judge(policy, checkpoint, at, deciding);
+  countChange(policy, checkpoint, transition, at);
+  return transition;
+}
+
+function judge(policy: Policy, checkpoint: Checkpoint, at: number, { since, mayOpen }: Deciding): Transition | null {
   const failing: string[] = [];
   const failingLive: RegionState[] = [];
   const passing: string[] = [];
@@ -201,7 +209,9 @@ function open(
   const severity: EngineSeverity = failingLive.some((region) => region.major) ? "major" : "minor";
   const startedAt = Math.min(...failingLive.map((region) => region.since));
   const last = checkpoint.incident;
-  if (last?.closedAt != null && at - last.closedAt < policy.reopenMs) {
+  // What flaps is one incident until it is stable.
+  const reopens = last?.closedAt != null && (at - last.closedAt < policy.reopenMs || flappingOf(checkpoint) !== null);
+  if (reopens) {
     last.since = Math.max(startedAt, last.endedAt!);
     last.endedAt = null;
     last.closedAt = null;

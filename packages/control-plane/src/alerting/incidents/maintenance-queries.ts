@@ -1,5 +1,6 @@
 import { anyOf, type Db, firstOf } from "../../platform/db/sql.ts";
-import { isHeld, isParentUnclear, openParent } from "./hold-queries.ts";
+import type { StoredFlapping } from "./flapping-queries.ts";
+import { flappingOf, isHeld, isParentUnclear, openParent } from "./hold-queries.ts";
 import type { Transition } from "./machine.ts";
 import type { NoticeSubject } from "./notices.ts";
 import { noticeColumns } from "./queries.ts";
@@ -113,6 +114,7 @@ export interface LeftIncident extends NoticeSubject {
   was_held_seq: number | null;
   /** True when any channel has been notified of the incident. */
   notified: boolean;
+  flapping: StoredFlapping | null;
 }
 
 /**
@@ -153,7 +155,7 @@ export async function takeLeft(sql: Db, at: Date, limit: number): Promise<LeftIn
       over.in_maintenance and not over.in_window as left_maintenance,
       case when not over.is_held and over.stage is null then over.held_reason end as was_held_reason,
       over.held_seq as was_held_seq, over.stage = 'parent' as entered_parent,
-      exists (select from deliveries d where d.incident_id = i.id) as notified`;
+      exists (select from deliveries d where d.incident_id = i.id) as notified, ${flappingOf(sql)} as flapping`;
 }
 
 /** The active window of a target that ends last; null for none. */

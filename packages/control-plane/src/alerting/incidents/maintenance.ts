@@ -14,10 +14,10 @@ import {
 } from "./maintenance-queries.ts";
 import { type OutboxNotice, writeDeliveries } from "../deliveries/engine.ts";
 import { followDependencies, tellHeld, withDependents } from "./dependencies.ts";
-import { resumeGated, startLadders } from "./ladder-queries.ts";
+import { resumeGated, resumeLadders, startLadders } from "./ladder-queries.ts";
 import type { Transition } from "./machine.ts";
-import { outboxNotice } from "./notices.ts";
-import type { Reason } from "../channels/schema.ts";
+import { type FlapFacts, outboxNotice } from "./notices.ts";
+import type { Notice, Reason } from "../channels/schema.ts";
 
 type Sql = System["sql"];
 
@@ -51,6 +51,11 @@ export async function passGate(sql: Sql, notices: readonly OutboxNotice[], now: 
     if (state === undefined || (reason === "escalated" && state.severity_pinned && planned.raised !== true)) continue;
     // An incident that was opened without notices stays silent.
     if (planned.raised === true && !state.was_told) continue;
+    // A change that is held by flapping goes to channels that get every change, unless something else holds it.
+    if (planned.notice.flap === "held") {
+      if (!state.is_held && state.held_reason === null && !held.has(id)) passed.push(planned);
+      continue;
+    }
     const stored =
       state.held_reason === null || state.held_seq === null ? null : { reason: state.held_reason, seq: state.held_seq };
     const before = held.has(id) ? held.get(id)! : stored;
@@ -95,10 +100,20 @@ function stageOf(state: NoticeState, reason: Transition): HoldStage | null {
  * Returns the number of deliveries.
  */
 export async function sendNotices(sql: Sql, notices: readonly OutboxNotice[], now: Date): Promise<number> {
-  const opening = notices.filter(({ notice }) => isOpening(notice.reason)).map(({ notice }) => notice.incident_id);
-  await startLadders(sql, opening, now);
-  const raised = notices.filter(({ notice }) => notice.reason === "escalated").map(({ notice }) => notice.incident_id);
-  await resumeGated(sql, raised, now);
+  const begins = ({ reason, flap }: Notice) => isOpening(reason) && flap !== "held" && flap !== "down";
+  const idsOf = (has: (notice: Notice) => boolean) =>
+    notices.filter(({ notice }) => has(notice)).map(({ notice }) => notice.incident_id);
+  await startLadders(sql, idsOf(begins), now);
+  await resumeLadders(
+    sql,
+    idsOf(({ flap }) => flap === "down"),
+    now,
+  );
+  await resumeGated(
+    sql,
+    idsOf(({ reason }) => reason === "escalated"),
+    now,
+  );
   return await writeDeliveries(sql, now.getTime(), await withDependents(sql, notices));
 }
 
@@ -156,5 +171,11 @@ function heldNotice(one: LeftIncident, publicUrl: string): OutboxNotice[] {
   if (!isTrue) return [];
   // Opened, closed and reopened inside the window: the channels get the opening.
   const first = reason === "reopened" && !one.notified;
-  return [outboxNotice(one, first ? "opened" : reason, first ? 0 : seq, publicUrl)];
+  const { flapping } = one;
+  const flap: FlapFacts | null =
+    flapping === null || !isOpening(reason)
+      ? null
+      : { flap: "begins", since: new Date(flapping.since), changes: flapping.changes };
+  const subject = flap === null ? one : { ...one, flap };
+  return [outboxNotice(subject, first ? "opened" : reason, first ? 0 : seq, publicUrl)];
 }

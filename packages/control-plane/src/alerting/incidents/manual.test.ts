@@ -8,7 +8,6 @@ import { validate } from "@statusmesh/shared/validate";
 import { followMaintenance } from "./engine.ts";
 import { NewNote } from "./narration-schema.ts";
 import {
-  flapping,
   getIncident,
   listEvents,
   listUpdates,
@@ -121,24 +120,6 @@ t.test(
     t.equal((await listUpdates(owner, id, { limit: 5, offset: 0 })).total, 1, "none of them is public");
   },
 );
-
-t.test("a monitor flaps from four changes within an hour on; older ones do not count", async (t) => {
-  const target = await monitor();
-  const { id } = await open(target);
-  const outage = (from: number, to: number | null) => sql`
-    insert into incident_outages (incident_id, org_id, started_at, ended_at, impact)
-    values
-      (${id}, ${owner.orgId}, ${new Date(noon - from * minute)}, ${to === null ? null : new Date(noon - to * minute)},
-        'major_outage')`;
-  await sql`delete from incident_outages where incident_id = ${id}`;
-  await outage(90, 80);
-  await outage(50, 40);
-  await outage(20, null);
-  t.equal((await flapping(owner, [target])).get(target), undefined, "three changes");
-  await outage(35, 30);
-  t.equal((await flapping(owner, [target])).get(target), 5);
-  t.equal((await flapping(await newOrg(system), [target])).size, 0, "of its own organisation only");
-});
 
 const iso = (at: number) => new Date(at).toISOString();
 const words = { severity: "critical", public_title: "Disk full", message: "We have added disks." } as const;

@@ -1,6 +1,6 @@
 import type { Escalation } from "../../access/orgs/schema.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import { isHeld } from "./hold-queries.ts";
+import { waits } from "./hold-queries.ts";
 import { causeMembers } from "./queries.ts";
 
 /** Where an open incident is between its channels. */
@@ -22,7 +22,7 @@ export interface CallRow {
 export async function selectCalls(sql: Db, orgId: string, ids: readonly string[], at: Date): Promise<CallRow[]> {
   return await sql<CallRow[]>`
     select i.id, i.escalation_from as from, i.escalation_passed as passed,
-      i.escalation_due_at as due_at, i.acknowledged_at is not null as stopped, ${isHeld(sql, at)} as held,
+      i.escalation_due_at as due_at, i.acknowledged_at is not null as stopped, ${waits(sql, at)} as held,
       coalesce(t.escalation, o.escalation) as ladder,
       (select jsonb_agg(jsonb_build_object('name', d.name, 'at', d.at, 'incidents', 1) order by d.at, d.name)
        from (select channel_name as name, min(delivered_at) as at from deliveries
@@ -72,7 +72,7 @@ export async function selectCauseCalls(
     ), due as (
       select i.key, i.id, i.escalation_due_at as at, min(i.escalation_due_at) over (partition by i.key) as first
       from placed i
-      where i.place <= ${mostAsked} and i.escalation_due_at is not null and not ${isHeld(sql, at)}
+      where i.place <= ${mostAsked} and i.escalation_due_at is not null and not ${waits(sql, at)}
     )
     select p.key,
       coalesce((select array_agg(d.id::text order by d.at, d.id) from due d

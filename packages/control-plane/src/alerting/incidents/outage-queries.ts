@@ -1,4 +1,4 @@
-import { arrayOf, manyIds, type Db, inPortions } from "../../platform/db/sql.ts";
+import { manyIds, type Db, inPortions } from "../../platform/db/sql.ts";
 import type { Impact, Severity } from "./schema.ts";
 import type { IncidentState } from "./machine.ts";
 
@@ -34,31 +34,6 @@ export async function writeOutages(
     select incident_id, org_id, started_at, ended_at, impact
     from jsonb_to_recordset(${sql.json(rows as never)})
       as o (incident_id uuid, org_id uuid, started_at timestamptz, ended_at timestamptz, impact text)`;
-}
-
-/** How often each of the targets has failed or recovered since `since`; those that have not are left out. */
-export async function selectChanges(
-  sql: Db,
-  orgId: string,
-  targetIds: readonly string[],
-  since: Date,
-): Promise<Map<string, number>> {
-  if (targetIds.length === 0) return new Map();
-  // An outage whose extent changes has a row for each stretch: the second begins where the first ends.
-  const rows = await sql<{ id: string; changes: number }[]>`
-    with o as (
-      select i.target_id, o.incident_id, o.started_at, o.ended_at
-      from incidents i join incident_outages o on o.incident_id = i.id
-      where i.org_id = ${orgId} and i.target_id = any(${arrayOf(targetIds)}::uuid[]) and not i.retracted
-        and (i.ended_at is null or i.ended_at >= ${since}) and (o.ended_at is null or o.ended_at >= ${since})
-    )
-    select a.target_id as id, (
-        count(*) filter (where a.started_at >= ${since} and not exists (
-          select from o b where b.incident_id = a.incident_id and b.ended_at = a.started_at))
-        + count(*) filter (where a.ended_at is not null and not exists (
-          select from o b where b.incident_id = a.incident_id and b.started_at = a.ended_at)))::int as changes
-    from o a group by a.target_id`;
-  return new Map(rows.filter(({ changes }) => changes > 0).map(({ id, changes }) => [id, changes]));
 }
 
 export interface OutageOfTarget {

@@ -1,7 +1,6 @@
 import { isId } from "@statusmesh/shared/ids";
-import { hourMs } from "@statusmesh/shared/time";
-import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
-import { type OutageRow, selectChanges, selectOutages, selectOutagesOf } from "./outage-queries.ts";
+import { type Ctx, requireScope, type System } from "../../platform/context.ts";
+import { type OutageRow, selectOutages, selectOutagesOf } from "./outage-queries.ts";
 import type { Impact, Incident, Severity } from "./schema.ts";
 
 /** The part of an incident row that says how long it failed. */
@@ -33,17 +32,6 @@ export function peakSeverity(
 ): Severity {
   if (row.severity_pinned || row.ended_at !== null) return severity;
   return row.peak_impact === "degraded" ? "minor" : downSeverity;
-}
-
-/** Changes between failing and passing within an hour from which on a monitor flaps. */
-const flappingFrom = 4;
-const flappingMs = hourMs;
-
-/** Those of the targets that flap, with the number of their changes in the last hour. Without a scope check. */
-export async function flapping(reader: OrgReader, targetIds: readonly string[]): Promise<Map<string, number>> {
-  const since = new Date(reader.clock.now() - flappingMs);
-  const changes = await selectChanges(reader.sql, reader.orgId, [...new Set(targetIds)], since);
-  return new Map([...changes].filter(([, count]) => count >= flappingFrom));
 }
 
 export interface Outage extends Pick<OutageRow, "started_at" | "ended_at" | "error_sample"> {

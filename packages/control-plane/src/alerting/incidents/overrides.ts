@@ -1,5 +1,6 @@
 import { copyCheckpoint, current, type Evaluation, type EvaluationState } from "./replay.ts";
-import { closedSilently, keepNotified, planNotices } from "./notices.ts";
+import { flappingOf, settle } from "./flaps.ts";
+import { calmed, closedSilently, keepNotified, planNotices } from "./notices.ts";
 import { type Checkpoint, close, copyIncident, decide, type EngineSeverity, manualIncident } from "./machine.ts";
 import type { Policy } from "./policy.ts";
 
@@ -30,7 +31,7 @@ export function closeByHand(
   state: EvaluationState,
   { at, notify }: { at: number; notify: boolean },
 ): Evaluation {
-  const folded = foldAll(policy, state);
+  const folded = withoutFlaps(foldAll(policy, state));
   const checkpoint = folded.base;
   const incident = checkpoint.incident;
   for (const region of Object.values(checkpoint.regions)) {
@@ -41,7 +42,7 @@ export function closeByHand(
   delete incident.manual;
   close(incident, at, at);
   const { notices, notified } = notify
-    ? planNotices(folded.notified, { incidents: [incident], mayOpen: false })
+    ? planNotices(folded.notified, { incidents: [incident], mayOpen: false, flapping: null })
     : { notices: [], notified: closedSilently(folded.notified, incident.id) };
   const closed = { ...folded, incidents: [incident], notified };
   return { ...unchanged, state: closed, checkpoint, updated: [incident], notices };
@@ -53,12 +54,12 @@ export function openByHand(
   state: EvaluationState,
   { notify, ...opening }: { id: string; at: number; startedAt: number; severity: EngineSeverity; notify: boolean },
 ): Evaluation | null {
-  const folded = foldAll(policy, state);
+  const folded = withoutFlaps(foldAll(policy, state));
   const before = folded.base.incident;
   if (before !== null && before.closedAt === null) return null;
   const incident = manualIncident(policy, folded.base, opening);
   const base = { ...folded.base, incident };
-  const { notices, notified } = planNotices(folded.notified, { incidents: [incident], mayOpen: true });
+  const { notices, notified } = planNotices(folded.notified, { incidents: [incident], mayOpen: true, flapping: null });
   const opened = { ...folded, base, incidents: [incident], notified };
   return { ...unchanged, state: opened, checkpoint: base, inserted: [incident], notices: notify ? notices : [] };
 }
@@ -88,13 +89,15 @@ export function reconsider(
   const transition = decide(after, base, at, { since: at, mayOpen: true });
   const incident = base.incident;
   if (incident === null) return { ...unchanged, state: { ...folded, base, incidents: [] }, checkpoint: base };
-  if (transition === null) {
+  // Notices also where detection was turned off.
+  if (transition === null && flappingOf(folded.base) === flappingOf(base)) {
     const same = { ...folded, base, incidents: [incident] };
     return { ...unchanged, state: same, checkpoint: base, updated: wasOpen ? [incident] : [] };
   }
   const isNew = incident.id === "";
   if (isNew) incident.id = newId();
-  const { notices, notified } = planNotices(folded.notified, { incidents: [incident], mayOpen: true });
+  const changed = { incidents: [incident], mayOpen: true, flapping: flappingOf(base) };
+  const { notices, notified } = planNotices(folded.notified, changed);
   return {
     state: { ...folded, base, incidents: [incident], notified },
     checkpoint: base,
@@ -113,7 +116,32 @@ export function restart(policy: Policy, state: EvaluationState, at: number): Eva
   const folded = foldAll(policy, state);
   const base: Checkpoint = { regions: {}, incident: folded.base.incident };
   const horizon = folded.horizon[0] < at ? ([at, ""] as const) : folded.horizon;
-  return { ...unchanged, state: { ...folded, base, horizon }, checkpoint: base };
+  // Another check does not flap.
+  const { notices, notified } = planNotices(folded.notified, {
+    incidents: flappingOf(folded.base) === null ? [] : folded.incidents,
+    mayOpen: false,
+    flapping: null,
+  });
+  const told = { ...folded.notified, ...notified };
+  return { ...unchanged, state: { ...folded, base, horizon, notified: told }, checkpoint: base, notices };
+}
+
+/** The folded state without flaps: a person's decision ends them. */
+function withoutFlaps(folded: EvaluationState): EvaluationState {
+  const { flaps: _, ...base } = folded.base;
+  return { ...folded, base, notified: calmed(folded.notified) };
+}
+
+/** The state at `at`, Unix ms, where an incident that flaps has lasted without a run that says so; null where not. */
+export function settleByTime(policy: Policy, state: EvaluationState, at: number): Evaluation | null {
+  const folded = foldAll(policy, state);
+  const base = copyCheckpoint(folded.base);
+  settle(policy, base, at, { silent: true });
+  const incident = base.incident;
+  if (incident === null || incident.closedAt !== null || flappingOf(base) !== null) return null;
+  const changed = { incidents: [incident], mayOpen: false, flapping: null };
+  const { notices, notified } = planNotices(folded.notified, changed);
+  return { ...unchanged, state: { ...folded, base, incidents: [incident], notified }, checkpoint: base, notices };
 }
 
 /**

@@ -10,7 +10,6 @@ import { readTimeRange } from "../../platform/http/query.ts";
 import { kindLabel } from "../channels/service.ts";
 import type { RegionPolicy } from "./policy.ts";
 import { severities } from "./schema.ts";
-import { flapping } from "./outages.ts";
 import * as service from "./service.ts";
 import { timelineOf } from "./timeline.ts";
 import { templatesFor } from "../update-templates/service.ts";
@@ -70,20 +69,13 @@ async function listOf(ctx: Ctx, asked: ReturnType<typeof readQuery>, stripsOf: S
     service.openCounts(ctx),
     service.monitorsWithIncidents(ctx),
   ]);
-  const [flaps, strips] = await Promise.all([
-    flapping(
-      ctx,
-      list.items.filter((one) => one.state === "open").map((one) => one.target_id),
-    ),
-    stripsOf(
-      ctx,
-      list.causes.map(({ exampleId }) => exampleId),
-    ),
-  ]);
+  const strips = await stripsOf(
+    ctx,
+    list.causes.map(({ exampleId }) => exampleId),
+  );
   const items = list.items.map((one) => ({
     ...one,
     rank: service.rankOf(one),
-    changes: flaps.get(one.target_id) ?? 0,
   }));
   return {
     list: { ...list, items },
@@ -166,7 +158,6 @@ export const incidentsPages = (stripsOf: StripsOf) => [
       total: votes.deliveries_total,
     };
     const timeline = timelineOf(events.items, deliveries.items, region);
-    const changes = (await flapping(ctx, [incident.target_id])).get(incident.target_id) ?? 0;
     const call = (await service.callsOf(ctx, [id])).get(id) ?? null;
     const title = `${incident.state === "open" ? "Open" : "Closed"} incident: ${incident.monitor_name}`;
     return {
@@ -177,7 +168,6 @@ export const incidentsPages = (stripsOf: StripsOf) => [
         region,
         incident,
         call,
-        changes,
         votes,
         deliveries,
         timeline,

@@ -1,4 +1,5 @@
 import { livenessMs } from "@statusmesh/shared/schedule";
+import { hourMs, minuteMs } from "@statusmesh/shared/time";
 
 export type RegionPolicy = "any" | "majority" | "all" | { readonly count: number };
 
@@ -11,6 +12,10 @@ export interface Policy {
   readonly livenessMs: number;
   /** An incident that closed less than this long ago reopens instead of a new one opening, ms. */
   readonly reopenMs: number;
+  readonly flapDetection: boolean;
+  /** What flaps and stays down, or up, for so long does not flap any more, ms. */
+  readonly flapDownMs: number;
+  readonly flapUpMs: number;
 }
 
 /** The part of a target that decides about its incidents. */
@@ -20,11 +25,13 @@ export interface PolicyFields {
   interval_secs: number;
   alert_confirmations: number;
   region_policy: RegionPolicy;
+  flap_detection: boolean;
 }
 
 /**
  * The policy of a target with its derived times: a vote is live for max(2 × interval + timeout, 90 s), an incident
- * reopens within max(5 min, 3 × interval).
+ * reopens within max(5 min, 3 × interval). Flapping ends after max(5 min, 3 × interval) of downtime, 15 min at most,
+ * or max(15 min, 5 × interval) of uptime, 1 h at most.
  */
 export function policyOf(target: PolicyFields): Policy {
   const intervalMs = target.interval_secs * 1000;
@@ -33,7 +40,10 @@ export function policyOf(target: PolicyFields): Policy {
     intervalMs,
     regionPolicy: target.region_policy,
     livenessMs: livenessMs(intervalMs, target.timeout),
-    reopenMs: Math.max(300_000, 3 * intervalMs),
+    reopenMs: Math.max(5 * minuteMs, 3 * intervalMs),
+    flapDetection: target.flap_detection,
+    flapDownMs: Math.min(15 * minuteMs, Math.max(5 * minuteMs, 3 * intervalMs)),
+    flapUpMs: Math.min(hourMs, Math.max(15 * minuteMs, 5 * intervalMs)),
   };
 }
 

@@ -15,17 +15,21 @@ import {
 import { type Cause, causeTables } from "../../platform/db/causes.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import { severityOrder } from "../../platform/db/severity.ts";
+import { flappingOf } from "./hold-queries.ts";
+import type { StoredFlapping } from "./flapping-queries.ts";
 import type { OutageTimes } from "./outages.ts";
 import type { PolicyFields } from "./policy.ts";
 import type { Impact, Incident, Severity } from "./schema.ts";
 
-type Shown = StoredRow<Omit<Incident, "state" | "peak_severity" | "duration_secs" | "past_outage_secs" | "imported">>;
+type Derived = "state" | "peak_severity" | "duration_secs" | "past_outage_secs" | "imported" | "flapping";
+type Shown = StoredRow<Omit<Incident, Derived>>;
 
 export interface IncidentRow extends Shown, OutageTimes {
   opened_at: Date;
   peak_impact: Impact;
   /** What down means at its target. */
   down_severity: Exclude<Severity, "minor">;
+  flapping: StoredFlapping | null;
   imported: boolean;
 }
 
@@ -33,7 +37,8 @@ const columns = (sql: Db) => sql`
   i.id, i.target_id, t.name as monitor_name, i.severity, i.severity_pinned, i.peak_impact,
   i.started_at, i.opened_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
   i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.regions_down, i.regions_up,
-  i.public_title, i.public_description, i.created_at, i.updated_at, i.imported, t.severity as down_severity,
+  i.public_title, i.public_description, i.created_at, i.updated_at, i.imported,
+  t.severity as down_severity, ${flappingOf(sql)} as flapping,
   case when i.acknowledged_at is not null then (
     select jsonb_build_object('type', e.actor_type, 'id', e.actor_id, 'name', e.actor_name)
     from incident_events e
@@ -227,11 +232,19 @@ export interface PolicyRow extends PolicyFields {
   severity: Exclude<Severity, "minor">;
 }
 
+const policyColumns = (sql: Db) => sql`
+  id, org_id, name, ${budgetOf(sql, sql`spec`)} as timeout, interval_secs, alert_confirmations, region_policy,
+  renotify_interval_secs, severity, flap_detection`;
+
 export async function selectPolicies(sql: Db, orgId: string, targetIds: readonly string[]): Promise<PolicyRow[]> {
   return await sql<PolicyRow[]>`
-    select id, org_id, name, ${budgetOf(sql, sql`spec`)} as timeout, interval_secs, alert_confirmations, region_policy,
-      renotify_interval_secs, severity, flap_detection
-    from targets where org_id = ${orgId} and id = any(${arrayOf(targetIds)}::uuid[])`;
+    select ${policyColumns(sql)} from targets where org_id = ${orgId} and id = any(${arrayOf(targetIds)}::uuid[])`;
+}
+
+/** Policies of targets of any organisation, for jobs. */
+export async function selectPoliciesOfAny(sql: Db, targetIds: readonly string[]): Promise<PolicyRow[]> {
+  return await sql<PolicyRow[]>`
+    select ${policyColumns(sql)} from targets where id = any(${arrayOf(targetIds)}::uuid[])`;
 }
 
 /** Monitors that have had an incident, by name. */

@@ -1,5 +1,6 @@
 import type { Db } from "../../platform/db/sql.ts";
 import type { Incident, Severity } from "./schema.ts";
+import type { StoredFlapping } from "./flapping-queries.ts";
 import { type IncidentState, severityOf } from "./machine.ts";
 
 /** What a person states of an incident: the severity is pinned. */
@@ -20,6 +21,8 @@ export interface IncidentFacts {
   closedBy: Exclude<Incident["closed_by"], null>;
   /** Of an incident that a person opens. */
   manual?: ManualFacts | undefined;
+  /** Whether the target flapped, and does now. */
+  flaps: { before: StoredFlapping | null; after: StoredFlapping | null };
 }
 
 export interface NewFacts {
@@ -43,7 +46,8 @@ export const outageSince = ({ closedAt, since }: IncidentState): Date | null =>
 const evaluated = (sql: Db) => sql`
   id uuid, org_id uuid, started_at timestamptz, opened_at timestamptz, ended_at timestamptz, outage_since timestamptz,
   past_outage_ms bigint, severity text, engine_severity text, impact text, peak_impact text, error_sample text,
-  regions_down text[], regions_up text[], reopened_count integer, closed_by text, reminder_due_at timestamptz`;
+  regions_down text[], regions_up text[], reopened_count integer, closed_by text, reminder_due_at timestamptz,
+  flapped boolean`;
 
 const evaluatedOf = ({ facts, incident, reminderDueAt }: NewFacts) => ({
   id: incident.id,
@@ -63,6 +67,7 @@ const evaluatedOf = ({ facts, incident, reminderDueAt }: NewFacts) => ({
   reopened_count: incident.reopened,
   closed_by: incident.closedAt === null ? null : facts.closedBy,
   reminder_due_at: reminderDueAt,
+  flapped: facts.flaps.before !== null,
 });
 
 /** Inserts incidents in one statement: a target has at most one open one among them. */
@@ -99,7 +104,7 @@ export interface IncidentBefore {
 
 /**
  * Updates incidents in one statement and returns how they were before, without those that are gone. A pinned severity
- * stays. Reminders, the ladder and the acknowledgement restart when an incident reopens.
+ * stays. Reminders, the ladder and the acknowledgement restart when an incident reopens, unless it flaps.
  */
 export async function updateIncidents(
   sql: Db,
@@ -123,14 +128,14 @@ export async function updateIncidents(
       error_sample = case when n.closed_by is null then coalesce(n.error_sample, i.error_sample)
         else i.error_sample end,
       reopened_count = n.reopened_count, closed_by = n.closed_by,
-      acknowledged_at = case when i.reopened_count = n.reopened_count then i.acknowledged_at end,
-      acknowledged_by = case when i.reopened_count = n.reopened_count then i.acknowledged_by end,
+      acknowledged_at = case when i.reopened_count = n.reopened_count or n.flapped then i.acknowledged_at end,
+      acknowledged_by = case when i.reopened_count = n.reopened_count or n.flapped then i.acknowledged_by end,
       reminder_due_at = case
         when n.closed_by is not null then null
         when i.reopened_count = n.reopened_count then i.reminder_due_at
         else n.reminder_due_at end,
       escalation_due_at = case
-        when n.closed_by is null and i.reopened_count = n.reopened_count then i.escalation_due_at end,
+        when n.closed_by is null and (i.reopened_count = n.reopened_count or n.flapped) then i.escalation_due_at end,
       updated_at = ${now}
     from n join old on old.id = n.id where i.id = n.id
     returning old.id, old.was_open, old.reopened_count, old.engine_severity`;

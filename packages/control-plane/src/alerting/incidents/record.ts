@@ -3,7 +3,7 @@ import type { Evaluation } from "./replay.ts";
 import { insertEvents, type NewEvent } from "./event-queries.ts";
 import type { Actor, EventKind } from "./event-schema.ts";
 import { passGate, sendNotices } from "./maintenance.ts";
-import { outboxNotice, type NoticeSubject } from "./notices.ts";
+import { outboxNotice, type NoticeSubject, type NoticeToSend } from "./notices.ts";
 import {
   type IncidentBefore,
   type IncidentFacts,
@@ -62,13 +62,14 @@ export async function recordEvaluations(
   }
   if (inserted.length > 0) await insertIncidents(sql, inserted.map(facts), now);
   for (const { target, incident } of inserted) events.push(...transitionsOf(target, null, incident));
+  for (const target of evaluated) events.push(...flapsOf(target));
   const written = [...updated, ...inserted].map(({ target, incident }) => ({ orgId: target.orgId, incident }));
   if (written.length > 0) await writeOutages(sql, written);
   if (events.length > 0) await insertEvents(sql, events, now);
   const notices = evaluated.flatMap((target) =>
-    target.evaluation.notices.map(({ reason, seq, incident, raised }) => ({
-      ...outboxNotice(subjectOf(target, incident), reason, seq, publicUrl),
-      ...(raised === true ? { raised } : {}),
+    target.evaluation.notices.map((planned) => ({
+      ...outboxNotice(subjectOf(target, planned), planned.reason, planned.seq, publicUrl),
+      ...(planned.raised === true ? { raised: true as const } : {}),
     })),
   );
   await sendNotices(sql, await passGate(sql, notices, now), now);
@@ -79,7 +80,18 @@ interface Change {
   readonly incident: IncidentState;
 }
 
-const subjectOf = (target: EvaluatedTarget, incident: IncidentState): NoticeSubject => ({
+/** The events of a target that flaps from now on, or does not any more. */
+function flapsOf(target: EvaluatedTarget): NewEvent[] {
+  const { before, after } = target.flaps;
+  if (before === null && after !== null)
+    return [eventOf(target, after.incident_id, "flapping_started", { changes: after.changes })];
+  if (before === null || after !== null) return [];
+  const { incident } = target.evaluation.checkpoint;
+  const outcome = incident?.id === before.incident_id && incident.closedAt === null ? "down" : "up";
+  return [eventOf(target, before.incident_id, "flapping_ended", { changes: before.changes, outcome })];
+}
+
+const subjectOf = (target: EvaluatedTarget, { incident, flap, flapping }: NoticeToSend): NoticeSubject => ({
   id: incident.id,
   org_id: target.orgId,
   target_id: target.targetId,
@@ -92,6 +104,11 @@ const subjectOf = (target: EvaluatedTarget, incident: IncidentState): NoticeSubj
   error_sample: target.errorSample,
   regions_down: incident.regionsDown,
   regions_up: incident.regionsUp,
+  ...(flap === undefined
+    ? {}
+    : {
+        flap: flapping === undefined ? { flap } : { flap, since: new Date(flapping.since), changes: flapping.changes },
+      }),
 });
 
 /** The events between a stored incident (null: none) and its new state, in order. */
@@ -99,7 +116,9 @@ function transitionsOf(target: EvaluatedTarget, before: IncidentBefore | null, i
   const event = (kind: EventKind, detail: object) => eventOf(target, incident.id, kind, detail);
   const { regionsDown: regions_down, regionsUp: regions_up, closedAt, reopened } = incident;
   const shown = target.manual?.severity ?? shownSeverity(target, { ...incident, closedAt: null });
-  const facts = { severity: shown, error: target.errorSample, regions_down, regions_up };
+  // Changes of what flaps are held: subscribers of pages are not notified of them either.
+  const held = target.flaps.before === null ? {} : { flapping: true };
+  const facts = { severity: shown, error: target.errorSample, regions_down, regions_up, ...held };
   const time = (ms: number) => new Date(ms).toISOString();
   const events: NewEvent[] = [];
   let open = before?.was_open ?? true;
@@ -107,7 +126,7 @@ function transitionsOf(target: EvaluatedTarget, before: IncidentBefore | null, i
   const reopenings = reopened - (before?.reopened_count ?? 0);
   // Several transitions in one batch: the closings between two reopenings are events as well.
   for (let left = Math.max(reopenings, !open && closedAt === null ? 1 : 0); left > 0; left--) {
-    if (open) events.push(event("resolved", { closed_by: "engine" }));
+    if (open) events.push(event("resolved", { closed_by: "engine", ...held }));
     events.push(event("reopened", facts));
     open = true;
   }
@@ -115,7 +134,13 @@ function transitionsOf(target: EvaluatedTarget, before: IncidentBefore | null, i
     events.push(event("escalated", { severity: target.downSeverity, regions_down, regions_up }));
   if (open && closedAt !== null)
     events.push(
-      event("resolved", { closed_by: target.closedBy, regions_down, regions_up, confirmed_at: time(closedAt) }),
+      event("resolved", {
+        closed_by: target.closedBy,
+        regions_down,
+        regions_up,
+        confirmed_at: time(closedAt),
+        ...held,
+      }),
     );
   return events;
 }

@@ -1,6 +1,6 @@
 import { anyOf, type Db } from "../../platform/db/sql.ts";
 import type { NoticeSubject } from "./notices.ts";
-import { isHeld } from "./hold-queries.ts";
+import { waits } from "./hold-queries.ts";
 import { noticeColumns } from "./queries.ts";
 
 export interface DueIncident extends NoticeSubject {
@@ -28,7 +28,7 @@ export async function takeDueReminders(sql: Db, now: number, limit: number): Pro
       join orgs o on o.id = i.org_id and o.deleted_at is null
       where i.reminder_due_at <= ${at} and i.ended_at is null and i.acknowledged_at is null and not i.retracted
         -- A reminder waits until nothing holds it, behind the notice that is held.
-        and i.held_reason is null and not ${isHeld(sql, at)}
+        and i.held_reason is null and not ${waits(sql, at)}
       order by i.reminder_due_at
       limit ${limit}
       for update of i skip locked

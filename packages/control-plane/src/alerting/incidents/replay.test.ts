@@ -3,7 +3,7 @@ import fc from "fast-check";
 import t from "tap";
 import { current, emptyState, evaluate, type EvaluationState, window } from "./replay.ts";
 import type { NoticeToSend } from "./notices.ts";
-import { closeByHand, foldAll, reconsider } from "./overrides.ts";
+import { closeByHand, foldAll, reconsider, settleByTime } from "./overrides.ts";
 import { type IncidentState, isUnsettled, type Run, type Vote } from "./machine.ts";
 import { type Policy, quorum, type RegionPolicy } from "./policy.ts";
 import { gradeOfLetter } from "../../testing/reference-model.ts";
@@ -18,6 +18,9 @@ function policy(changes: Partial<Policy> = {}): Policy {
     regionPolicy: "majority",
     livenessMs: 130_000,
     reopenMs: 300_000,
+    flapDetection: false,
+    flapDownMs: 300_000,
+    flapUpMs: 900_000,
     ...changes,
   };
 }
@@ -78,7 +81,9 @@ function play(
 }
 
 const said = (notices: readonly NoticeToSend[]): string =>
-  notices.map((notice) => `${notice.reason}${notice.seq === 0 ? "" : notice.seq}`).join(" ");
+  notices
+    .map(({ reason, seq, flap }) => `${reason}${seq === 0 ? "" : seq}${flap === undefined ? "" : ` (${flap})`}`)
+    .join(" ");
 const minute = (slot: number | null): number | null => (slot === null ? null : (slot - start) / interval);
 
 t.test("one region, run by run", (t) => {
@@ -300,6 +305,61 @@ t.test("an edited policy is applied to the evidence at once", (t) => {
   t.end();
 });
 
+t.test("flapping, run by run", (t) => {
+  const up = "P".repeat(15);
+  const table: [runs: string, notices: string][] = [
+    ["FFPPFFPP", "opened resolved reopened resolved1"],
+    // The third opening, at minute 9. Its closing is held.
+    ["FFPPFFPPFF", "opened resolved reopened resolved1 reopened1 (begins)"],
+    ["FFPPFFPPFFPPFF", "opened resolved reopened resolved1 reopened1 (begins) resolved2 (held) reopened2 (held)"],
+    // Down for five minutes without a pass; a single pass begins them anew.
+    ["FFPPFFPPFFFFFFF", "opened resolved reopened resolved1 reopened1 (begins) reopened2 (down)"],
+    ["FFPPFFPPFFFPFFFFF", "opened resolved reopened resolved1 reopened1 (begins)"],
+    ["FFPPFFPPFFFPFFFFFF", "opened resolved reopened resolved1 reopened1 (begins) reopened2 (down)"],
+    // Up for fifteen minutes since it closed.
+    [`FFPPFFPPFFP${up}`, "opened resolved reopened resolved1 reopened1 (begins) resolved2 (held)"],
+    [`FFPPFFPPFFPP${up}`, "opened resolved reopened resolved1 reopened1 (begins) resolved2 (held) resolved3 (stable)"],
+    // Changes before it was stable do not count; after it stayed down they do.
+    [
+      `FFPPFFPPFFP${up}FFPPFF`,
+      "opened resolved reopened resolved1 reopened1 (begins) resolved2 (held) resolved3 (stable) " +
+        "opened resolved reopened",
+    ],
+    [
+      "FFPPFFPPFFFFFFFPPFF",
+      "opened resolved reopened resolved1 reopened1 (begins) reopened2 (down) resolved2 reopened3 (begins)",
+    ],
+    // Slow changes are incidents of their own until it flaps; from then on it is one.
+    [
+      "FFPPPPPPPPFFPPPPPPPPFFPPPPPPPPFF",
+      "opened resolved opened resolved opened (begins) resolved (held) reopened (held)",
+    ],
+    // Three within an hour and not in two.
+    [`FFPP${up}${up}FFPP${up}${up}FFPP`, "opened resolved opened resolved opened resolved"],
+    // More severe than the notice said: that is not held.
+    ["DDPPDDPPDDF", "opened resolved reopened resolved1 reopened1 (begins) escalated"],
+  ];
+  for (const [text, notices] of table) {
+    for (const batches of [runs(text).map((run) => [run]), [runs(text)]])
+      t.equal(said(play(batches, policy({ flapDetection: true })).notices), notices, text);
+    t.notMatch(said(play([runs(text)], policy()).notices), "(", `${text}: turned off`);
+  }
+  const { state, incidents } = play([runs("FFPPFFPPFFPPFF")], policy({ flapDetection: true }));
+  t.equal(incidents.length, 1);
+  const flapping = { since: start + 9 * interval, changes: 7, last: start + 13 * interval };
+  t.strictSame(current(policy({ flapDetection: true }), state).flaps?.flapping, flapping);
+
+  const rules = policy({ flapDetection: true });
+  t.equal(settleByTime(rules, state, start + 17 * interval), null, "silent for too short a time");
+  const settled = settleByTime(rules, state, start + 18 * interval)!;
+  t.equal(said(settled.notices), "reopened3 (down)", "silence hides no outage");
+  const change = { before: rules, after: policy(), regions: ["a"], at: start + 14 * interval };
+  t.equal(said(reconsider(state, change, ids()).notices), "reopened3 (down)", "detection is turned off");
+  const byHand = closeByHand(rules, state, { at: start + 14 * interval, notify: true });
+  t.equal(said(byHand.notices), "resolved3", "a person's end is no matter of flapping");
+  t.end();
+});
+
 t.test("folding every run into the checkpoint keeps the outcome", (t) => {
   const { state } = play([runs("PPFF")], policy());
   t.same(current(policy(), foldAll(policy(), state)), current(policy(), state));
@@ -312,6 +372,10 @@ const anyPolicy = fc.record({
     fc.constantFrom<RegionPolicy>("any", "majority", "all"),
     fc.record({ count: fc.integer({ min: 1, max: 4 }) }),
   ),
+  flapDetection: fc.boolean(),
+  // Short enough that histories of 20 minutes settle.
+  flapDownMs: fc.constantFrom(2 * interval, 5 * interval),
+  flapUpMs: fc.constantFrom(3 * interval, 6 * interval),
 });
 const regionNames = ["a", "b", "c"];
 const anyRun = fc.record({

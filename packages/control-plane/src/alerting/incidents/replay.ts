@@ -1,4 +1,5 @@
 import { keepNotified, type Notified, type NoticeToSend, planNotices, type PlayedTransition } from "./notices.ts";
+import { flappingOf } from "./flaps.ts";
 import { type Checkpoint, copyIncident, type Grade, type IncidentState, type Run, step } from "./machine.ts";
 import type { Policy } from "./policy.ts";
 
@@ -64,7 +65,7 @@ export const bySlot = (
 export function copyCheckpoint(checkpoint: Checkpoint): Checkpoint {
   const regions: Checkpoint["regions"] = {};
   for (const [name, region] of Object.entries(checkpoint.regions)) regions[name] = { ...region };
-  return { regions, incident: checkpoint.incident === null ? null : copyIncident(checkpoint.incident) };
+  return { ...checkpoint, regions, incident: checkpoint.incident === null ? null : copyIncident(checkpoint.incident) };
 }
 
 function replay(policy: Policy, base: Checkpoint, runs: EvaluationState["recent"]): Replay {
@@ -72,10 +73,12 @@ function replay(policy: Policy, base: Checkpoint, runs: EvaluationState["recent"
   const incidents = checkpoint.incident === null ? [] : [checkpoint.incident];
   const transitions: PlayedTransition[] = [];
   for (const [slot, region, grade] of runs) {
+    const flapped = flappingOf(checkpoint) !== null;
     const transition = step(policy, checkpoint, { slot, region, grade });
-    if (transition === null) continue;
+    const flapping = flappingOf(checkpoint);
+    if (transition === null && flapped === (flapping !== null)) continue;
     if (transition === "opened") incidents.push(checkpoint.incident!);
-    transitions.push({ slot, index: incidents.length - 1, snapshot: copyIncident(checkpoint.incident!) });
+    transitions.push({ slot, index: incidents.length - 1, snapshot: copyIncident(checkpoint.incident!), flapping });
   }
   return { checkpoint, incidents, transitions };
 }
@@ -107,7 +110,12 @@ function without(state: EvaluationState, { region, from, to }: Refuted): Evaluat
   const { [region]: _, ...regions } = state.base.regions;
   const { incident } = state.base;
   const stays = incident !== null && (incident.manual === true || incident.startedAt < from);
-  return { ...state, base: { regions, incident: stays ? incident : null }, horizon: [from - 1, region], recent };
+  return {
+    ...state,
+    base: { ...state.base, regions, incident: stays ? incident : null },
+    horizon: [from - 1, region],
+    recent,
+  };
 }
 
 /** Adds `runs` to `state`, takes the refuted ones out of it, and replays it. */
@@ -140,6 +148,7 @@ export function evaluate(
     retracted: stored.retracted,
     transitions: newTransitions,
     mayOpen,
+    flapping: flappingOf(played.checkpoint),
   });
 
   const { inserted, updated, retracted } = stored;
@@ -215,7 +224,7 @@ function compact(
   const [slot, region] = old.at(-1)!;
   // Every later run has a later slot than those in the checkpoint.
   const closedAt = folded.checkpoint.incident?.closedAt ?? null;
-  const over = closedAt !== null && slot - closedAt >= policy.reopenMs;
+  const over = closedAt !== null && slot - closedAt >= policy.reopenMs && flappingOf(folded.checkpoint) === null;
   if (over) {
     folded.checkpoint.incident = null;
     if (last === played.incidents.length - 1) played.checkpoint.incident = null;

@@ -33,6 +33,17 @@ export type Severity = Static<typeof Severity>;
 /** How many of the regions see the outage. */
 export type Impact = "degraded" | "partial_outage" | "major_outage";
 
+/** How a target flaps. */
+export const Flapping = Closed(
+  {
+    since: described(Timestamp, "Scheduled time of the run since which it flaps", "2026-11-20T09:30:00.000Z"),
+    changes: Integer("Openings and closings, those that made it flap included", 5),
+  },
+  {
+    description: "Changes are held while a target flaps: from its third failure within an hour. Null while it does not",
+  },
+);
+
 export const Incident = Shape("Incident", "An outage of a target", {
   id: Id,
   target_id: Id,
@@ -85,6 +96,7 @@ export const Incident = Shape("Incident", "An outage of a target", {
   public_description: nullable(Text("Public description", "We are looking into failing payments.")),
   created_at: Timestamp,
   updated_at: Timestamp,
+  flapping: nullable(Flapping),
   imported: Type.Optional(
     Type.Literal(true, {
       description: "Taken over from the product that watched the target before. Absent for incidents from here",
@@ -141,12 +153,13 @@ export const Explanation = Shape(
     held: Type.Array(
       Closed({
         by: OneOf(
-          ["maintenance", "snooze", "dependency", "recheck"],
+          ["maintenance", "snooze", "dependency", "recheck", "flapping"],
           "What holds them. dependency: a monitor that this one depends on has an open incident; recheck: a " +
-            "check that decides is awaited. These two hold openings only",
+            "check that decides is awaited. These two hold openings only. flapping: changes, reminders and the " +
+            "ladder wait until the target is stable or stays down",
           "snooze",
         ),
-        id: described(Id, "Id of the window, the snooze, or the incident that holds"),
+        id: described(Id, "Id of the window, the snooze, the incident that holds, or the one that flaps"),
         reason: nullable(Text("Title of the window, reason of the snooze, name of the monitor, or what is awaited")),
         until: nullable(described(Timestamp, "Null where nobody knows")),
       }),

@@ -6,6 +6,7 @@ import { type Page, pageOf } from "../../platform/http/wire.ts";
 import { severities } from "../../platform/db/severity.ts";
 import { portionsOf } from "../../platform/process/turns.ts";
 import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
+import { selectFlapping } from "./flapping-queries.ts";
 import { filterOf, findIncident, presentIncident } from "./find.ts";
 import * as queries from "./queries.ts";
 import type { Incident, IncidentQuery } from "./schema.ts";
@@ -31,7 +32,7 @@ export {
 } from "./lifecycle.ts";
 export { type EvidenceTarget, lockEvidence } from "./evidence.ts";
 export { budgetOf, countIncidentsSince } from "./queries.ts";
-export { flapping, listOutages, type Outage, outageSecs, outagesOf, outageState } from "./outages.ts";
+export { listOutages, type Outage, outageSecs, outagesOf, outageState } from "./outages.ts";
 export {
   acknowledgeWithUpdate,
   incidentMetrics,
@@ -130,6 +131,15 @@ export async function getIncident(ctx: Ctx, id: string): Promise<Incident> {
 /** One incident, where a link in a notification decided about access. Throws INCIDENT_NOT_FOUND. */
 export const incidentOf = async (reader: OrgReader, id: string): Promise<Incident> =>
   presentIncident(await findIncident(reader, id));
+
+/** Those of the targets that flap, with the changes that say so. Without a scope check. */
+export async function flapping(
+  { sql, orgId }: Pick<OrgReader, "sql" | "orgId">,
+  targetIds: readonly string[],
+): Promise<Map<string, { since: string; changes: number }>> {
+  const found = targetIds.length === 0 ? new Map() : await selectFlapping(sql, orgId, [...new Set(targetIds)]);
+  return new Map([...found].map(([id, { since, changes }]) => [id, { since, changes }]));
+}
 
 /** Answers the name of a region; a region that is gone has its id. Regions belong to the installation. */
 export async function regionNamer({ sql }: System): Promise<(id: string) => string> {

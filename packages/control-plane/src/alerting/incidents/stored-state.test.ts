@@ -8,7 +8,13 @@ import { type Policy, policyOf } from "./policy.ts";
 import { statusOf } from "./target-status.ts";
 
 const start = 1_800_000_000_000;
-const policy = policyOf({ timeout: 10_000, interval_secs: 60, alert_confirmations: 2, region_policy: "majority" });
+const policy = policyOf({
+  timeout: 10_000,
+  interval_secs: 60,
+  alert_confirmations: 2,
+  region_policy: "majority",
+  flap_detection: true,
+});
 const blank: TargetState = { evaluation: emptyState, latest: {} };
 let ids = 0;
 const newId = () => `incident-${++ids}`;
@@ -204,6 +210,7 @@ t.test("property: a stored state is read as it was, after any runs", (t) => {
             interval_secs: one.seconds,
             alert_confirmations: one.confirmations,
             region_policy: "any",
+            flap_detection: true,
           });
           const change = { before, after: rules, regions: ["a", "b"], at: next };
           keep({ ...state, evaluation: reconsider(state.evaluation, change, newId).state });

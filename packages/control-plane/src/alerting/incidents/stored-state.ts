@@ -1,4 +1,5 @@
 import type { CheckStatus } from "@statusmesh/shared/result";
+import { hourMs } from "@statusmesh/shared/time";
 import { type Checkpoint, type Grade, maxStreak, type RegionState, type Vote } from "./machine.ts";
 import type { Policy } from "./policy.ts";
 import { bySlot, emptyState, type EvaluationState, window } from "./replay.ts";
@@ -24,12 +25,14 @@ export interface TargetState {
  * passed, one interval apart. The short form stays the same while runs pass, because all slots follow from the newest
  * one, which `status_until` contains:
  *
- *   { folded count ":" region ":" since ":" missed ":" phase ":" lag " " } interval " " liveness
+ *   [ "!" opening { "," opening } " " ] { folded count ":" region ":" since ":" missed ":" phase ":" lag " " }
+ *   interval " " liveness
  *
  * Numbers are in base 36, times in ms. `status_until` is the newest slot and the liveness. `phase` and `lag` make a
  * region's newest slot of it: the last one of that phase of the interval, less `lag` intervals. `count` runs of the
  * region are kept as they are. `folded` is a letter of {@link foldedLetters}, a capital where the region votes. `since`
- * is the slot of the first pass in a row, and `missed` the number of later slots without a run.
+ * is the slot of the first pass in a row, and `missed` the number of later slots without a run. `opening` is the slot
+ * of an opening within the last hour (`flaps.ts`).
  */
 
 /** How many runs of a region the checkpoint contains. */
@@ -52,6 +55,7 @@ export interface Passing {
   readonly interval: number;
   readonly liveness: number;
   readonly regions: readonly PassingRegion[];
+  readonly openings: readonly number[];
 }
 
 interface PassingRegion {
@@ -69,6 +73,7 @@ interface PassingRegion {
 export function parsePassing(text: string): Passing | null {
   if (text === "" || text.startsWith("{")) return null;
   const parts = text.split(" ");
+  const openings = parts[0]!.startsWith("!") ? parts.shift()!.slice(1).split(",").map(long) : [];
   const liveness = long(parts.pop());
   const interval = long(parts.pop());
   const regions = parts.map((part): PassingRegion => {
@@ -79,7 +84,7 @@ export function parsePassing(text: string): Passing | null {
     const votes = head[0] !== letter;
     return { name, folded, votes, count, since: long(since), missed: long(missed), phase: long(phase), lag: long(lag) };
   });
-  return { interval, liveness, regions };
+  return { interval, liveness, regions, openings };
 }
 
 /** The newest slot of a region, where `newest` is that of all regions. */
@@ -98,7 +103,7 @@ export function newestSlot(passing: Passing, until: Date | null, region: string)
  */
 export function passesOn(
   policy: Policy,
-  { interval, liveness, regions }: Passing,
+  { interval, liveness, regions, openings }: Passing,
   until: Date,
   region: string,
   slot: number,
@@ -120,6 +125,8 @@ export function passesOn(
     const slots = Math.floor((own - one.count * interval - one.since) / interval) + 1;
     if (one.missed !== 0 && slots - one.missed + 1 >= maxStreak) return null;
   }
+  // Openings of more than an hour before the run that moves into the checkpoint are forgotten.
+  if (openings.length > 0 && oldest !== null && oldest[0] - openings[0]! > hourMs) return null;
   // One run more than is kept, and the oldest one, of the same region, moves into the checkpoint.
   return oldest?.[1] === region && kept === window(policy.confirmations, regions.length) ? newest : null;
 }
@@ -158,6 +165,7 @@ type StoredRegion = [
 interface StoredState extends Pick<TargetState, "latest">, Pick<EvaluationState, "horizon" | "incidents" | "notified"> {
   regions: Record<string, StoredRegion>;
   incident: Checkpoint["incident"];
+  flaps?: Checkpoint["flaps"];
   recent: [slot: number, region: string, grade: string][];
 }
 
@@ -181,11 +189,12 @@ function encode({ evaluation: { base, horizon, recent, incidents, notified }, la
     region,
     gradeLetters[grade],
   ]);
-  return { regions, incident: base.incident, horizon, recent: graded, incidents, notified, latest };
+  const flaps = base.flaps === undefined ? {} : { flaps: base.flaps };
+  return { regions, incident: base.incident, ...flaps, horizon, recent: graded, incidents, notified, latest };
 }
 
-function decode({ regions, incident, horizon, recent, incidents, notified, latest }: StoredState): TargetState {
-  const base: Checkpoint = { regions: {}, incident };
+function decode({ regions, incident, flaps, horizon, recent, incidents, notified, latest }: StoredState): TargetState {
+  const base: Checkpoint = { regions: {}, incident, ...(flaps === undefined ? {} : { flaps }) };
   for (const [name, stored] of Object.entries(regions)) {
     const [vote, kind, streak, since, major, degradedStreak, degradedSince, last] = stored;
     base.regions[name] = {
@@ -208,12 +217,14 @@ const plainId = /^[a-z0-9-]+$/;
 
 const hasOnlyPasses = ({ evaluation: { base, incidents, recent }, latest }: TargetState): boolean =>
   base.incident === null &&
+  (base.flaps?.flapping ?? null) === null &&
   incidents.length === 0 &&
   recent.every(([, , grade]) => grade === "passed") &&
   Object.keys(latest).every((name) => plainId.test(name));
 
-const formatPassing = ({ interval, liveness, regions }: Passing): string =>
+const formatPassing = ({ interval, liveness, regions, openings }: Passing): string =>
   [
+    ...(openings.length === 0 ? [] : [`!${openings.map(short).join()}`]),
     ...regions.map(({ name, folded, votes, count, since, missed, phase, lag }) => {
       const letter = foldedLetters[folded];
       return [
@@ -244,7 +255,7 @@ function shorten(policy: Policy, { evaluation: { base, recent }, latest }: Targe
       lag: Math.floor((newest - slot) / interval),
     };
   });
-  return { interval, liveness: policy.livenessMs, regions };
+  return { interval, liveness: policy.livenessMs, regions, openings: base.flaps?.openings ?? [] };
 }
 
 /**
@@ -256,7 +267,7 @@ function missedOf({ since, last, streak }: RegionState, interval: number): numbe
   return streak === maxStreak && slots >= maxStreak ? 0 : slots - streak;
 }
 
-function expand({ interval, liveness, regions: parts }: Passing, until: number): TargetState {
+function expand({ interval, liveness, regions: parts, openings }: Passing, until: number): TargetState {
   const newest = until - liveness;
   const regions: Record<string, RegionState> = {};
   const latest: TargetState["latest"] = {};
@@ -284,7 +295,9 @@ function expand({ interval, liveness, regions: parts }: Passing, until: number):
     if (bySlot([last, name], horizon) > 0) horizon = [last, name];
   }
   recent.sort(bySlot);
-  return { evaluation: { base: { regions, incident: null }, horizon, recent, incidents: [], notified: {} }, latest };
+  const flaps = openings.length === 0 ? {} : { flaps: { openings: [...openings], flapping: null } };
+  const base: Checkpoint = { regions, incident: null, ...flaps };
+  return { evaluation: { base, horizon, recent, incidents: [], notified: {} }, latest };
 }
 
 const short = (number: number): string => number.toString(36);
@@ -301,6 +314,7 @@ function isSame(made: TargetState, given: TargetState): boolean {
     a.recent.length === b.recent.length &&
     a.recent.every(([slot, region], at) => slot === b.recent[at]![0] && region === b.recent[at]![1]) &&
     Object.keys(b.notified).length === 0 &&
+    (a.base.flaps?.openings.join() ?? "") === (b.base.flaps?.openings.join() ?? "") &&
     regions.length === Object.keys(b.base.regions).length &&
     regions.every(([name, region]) => isSameRegion(region, b.base.regions[name])) &&
     latest.length === Object.keys(given.latest).length &&

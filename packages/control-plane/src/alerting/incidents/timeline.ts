@@ -56,7 +56,7 @@ const plain = (title: string, text: string | null = null): Words => ({ tone: "un
 const words: Readonly<Record<IncidentEvent["kind"], (detail: Detail) => Words>> = {
   opened: (detail) => outage("Opened", detail),
   reopened: (detail) => outage("Reopened", detail),
-  escalated: (detail) => outage("Escalated to major", detail),
+  escalated: (detail) => outage(`Escalated to ${String(detail["severity"])}`, detail),
   acknowledged: (detail) => plain("Acknowledged", textOf(detail["person"])),
   unacknowledged: () => plain("Acknowledgement undone"),
   resolved: (detail) => ({ tone: "up", title: closings[String(detail["closed_by"])] ?? "Closed", text: null }),
@@ -75,6 +75,15 @@ const words: Readonly<Record<IncidentEvent["kind"], (detail: Detail) => Words>> 
     title: `Maintenance started: ${String(title)}`,
     text: "Notifications are held until it ends.",
   }),
+  flapping_started: ({ changes }) => ({
+    tone: "degraded",
+    title: `Flapping: ${String(changes)} changes`,
+    text: "Changes are held until it is stable or stays down.",
+  }),
+  flapping_ended: ({ outcome }) =>
+    outcome === "up"
+      ? { tone: "up", title: "Stable: up", text: null }
+      : { tone: "down", title: "Stays down, was flapping", text: null },
   maintenance_ended: () => ({ tone: "maintenance", title: "Maintenance ended", text: null }),
 };
 

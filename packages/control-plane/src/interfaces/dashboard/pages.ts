@@ -12,6 +12,7 @@ import {
   rankOf,
   regionNamer,
 } from "../../alerting/incidents/service.ts";
+import type { Incident } from "../../alerting/incidents/schema.ts";
 import { activeWindows } from "../../alerting/maintenance/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { readBeats } from "../../monitoring/results/service.ts";
@@ -38,6 +39,7 @@ export interface Tile {
   /** The monitor, or the first one of a cause, whose last checks stand for it. */
   targetId: string;
   critical: boolean;
+  flapping: Incident["flapping"];
   rank: number;
 }
 
@@ -86,6 +88,7 @@ export const dashboardPages = [
           by: null,
           targetId: one.exampleId,
           critical: one.critical,
+          flapping: null,
           rank: one.rank,
         })),
       ...lines.items.map((one) => ({
@@ -98,6 +101,7 @@ export const dashboardPages = [
         by: one.acknowledged_by?.name ?? null,
         targetId: one.target_id,
         critical: one.severity === "critical",
+        flapping: one.flapping,
         rank: rankOf(one),
       })),
     ].sort((a, b) => a.rank - b.rank);

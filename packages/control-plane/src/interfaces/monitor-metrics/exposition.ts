@@ -15,6 +15,7 @@ export interface MeasuredMonitor {
   tags: readonly string[];
   state: string;
   has_incident: boolean;
+  flaps: boolean;
   expires_at: Date | null;
   /** The newest run in each region. */
   runs: readonly NewestRun[];
@@ -42,9 +43,13 @@ const expiry = ({ kind, expires_at }: MeasuredMonitor, what: "certificate" | "do
 const families: readonly Family[] = [
   {
     name: "up",
-    help: "1 while the monitor is up or degraded, 0 while it is down; absent while it is unknown or paused",
-    samples: ({ state }) =>
-      state === "unknown" || state === "paused" ? [] : [["", state === "up" || state === "degraded" ? 1 : 0]],
+    help:
+      "1 while the monitor is up or degraded, 0 while it is down or an incident is open; absent while it is unknown " +
+      "or paused",
+    samples: ({ state, has_incident: isOpen }) =>
+      state === "paused" || (state === "unknown" && !isOpen)
+        ? []
+        : [["", !isOpen && (state === "up" || state === "degraded") ? 1 : 0]],
   },
   {
     name: "status",
@@ -85,6 +90,11 @@ const families: readonly Family[] = [
     name: "incident_open",
     help: "1 while the monitor has an open incident",
     samples: ({ has_incident: open }) => [["", open ? 1 : 0]],
+  },
+  {
+    name: "flapping",
+    help: "1 while the monitor flaps",
+    samples: ({ flaps }) => [["", flaps ? 1 : 0]],
   },
   {
     name: "last_check_timestamp_seconds",

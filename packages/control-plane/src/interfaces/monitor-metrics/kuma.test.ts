@@ -1,6 +1,6 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import { newTarget, setStatus } from "../../testing/scene.ts";
+import { addIncident, addMaintenance, newTarget, setStatus } from "../../testing/scene.ts";
 import { serveWhole, signedIn, withToken } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 
@@ -30,6 +30,24 @@ t.test("Kuma's metrics take the token as the password of Basic without a user; n
   const other = await withToken(ctx, { scopes: ["channels:read"] });
   const wrong = basic(`:${other["authorization"]!.slice("Bearer ".length)}`);
   matchObject(t, await read("/kuma/metrics", wrong), { status: 403, body: { error: { code: "INSUFFICIENT_SCOPE" } } });
+});
+
+t.test("a monitor with an open incident is down in Kuma's words, one in maintenance is 3", async (t) => {
+  const acme = await newOrg(world.system);
+  const bearer = await withToken(acme, { scopes: ["targets:read"] });
+  const read = async (name: string): Promise<string | undefined> => {
+    world.clock.advance(6_000);
+    const { text } = await app("GET", "/kuma/metrics", undefined, bearer);
+    return new RegExp(`^monitor_status\\{.*monitor_name="${name}".*\\} (\\d)$`, "m").exec(text)?.[1];
+  };
+  const id = await newTarget(acme, "Slow");
+  await setStatus(world.system, id, "degraded");
+  t.equal(await read("Slow"), "1");
+  await addIncident(acme, id, { started: world.clock.now(), severity: "minor" });
+  t.equal(await read("Slow"), "0");
+  const now = world.clock.now();
+  await addMaintenance(acme, [id], { start: now, end: now + 60_000 });
+  t.equal(await read("Slow"), "3");
 });
 
 t.test("the links of Home Assistant lead to the monitor", async (t) => {

@@ -76,8 +76,9 @@ function labelsOf({ number, name, kind, url, host, port, tags }: KumaMonitor): s
 }
 
 /** Kuma's numbers: 1 up, 0 down, 2 pending, 3 maintenance. */
-function statusOf({ state, maintained }: KumaMonitor): number {
+function statusOf({ state, maintained, has_incident: isOpen }: KumaMonitor): number {
   if (maintained) return 3;
+  if (isOpen) return 0;
   if (state === "up" || state === "degraded") return 1;
   return state === "unknown" ? 2 : 0;
 }

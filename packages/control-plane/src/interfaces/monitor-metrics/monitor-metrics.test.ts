@@ -62,7 +62,7 @@ t.test("a monitor with its states, times and uptime", async (t) => {
   const own = `name="Shop \\"eu\\"\\\\\\n",tag_1st="x",tag_env="prod",tag_team="a b,c"`;
   const samples = await scrape();
   matchObject(t, samples, {
-    [`up{${own}}`]: "1",
+    [`up{${own}}`]: "0",
     [`status{${own},status="degraded"}`]: "1",
     [`status{${own},status="up"}`]: "0",
     [`latency_seconds{${own},region="eu",phase="total"}`]: "0.12",
@@ -71,11 +71,15 @@ t.test("a monitor with its states, times and uptime", async (t) => {
     [`uptime_ratio{${own},window="24h"}`]: String(58 / 60),
     [`cert_expiry_timestamp_seconds{${own}}`]: String(Date.parse("2027-02-04") / 1000),
     [`incident_open{${own}}`]: "1",
+    [`flapping{${own}}`]: "0",
     [`last_check_timestamp_seconds{${own},region="eu"}`]: String((noon - minute) / 1000),
   });
   t.equal(samples[`latency_seconds{${own},region="eu",phase="tls"}`], undefined, "a phase that was not run is absent");
   t.equal(samples[`domain_expiry_timestamp_seconds{${own}}`], undefined);
   t.equal(samples[`uptime_ratio{${own},window="30d"}`], String(58 / 120));
+
+  await sql`update incidents set ended_at = now(), outage_since = null, closed_by = 'engine' where target_id = ${id}`;
+  t.equal((await scrape())[`up{${own}}`], "1", "degraded without an incident is up");
 
   await sql`update targets set enabled = false, name = 'Shop', tags = '{}' where id = ${id}`;
   const paused = await scrape();

@@ -25,14 +25,15 @@ export interface FailingRow extends FailureRow {
   incident_id: string | null;
 }
 
-/** Failing monitors: worst state first, then the longest failure. */
+/** Failing monitors: critical incidents first, then the worst state, then the longest failure. */
 export async function selectFailing(sql: Db, orgId: string, now: Date, limit: number): Promise<FailingRow[]> {
   return await sql<FailingRow[]>`
     select ${failureColumns(sql, now)},
       case when exists (select from status_page_components c where c.target_id = t.id) then i.id end as incident_id
     from ${monitorTables(sql)}
     where t.org_id = ${orgId} and ${isFailing(sql, now)}
-    order by array_position(array['down', 'error', 'degraded'], ${stateAt(sql, now)}),
+    order by i.severity is distinct from 'critical', i.acknowledged_at is not null,
+      array_position(array['down', 'error', 'degraded'], ${stateAt(sql, now)}),
       coalesce(i.outage_since, s.status_since), t.id
     limit ${limit}`;
 }
@@ -117,6 +118,7 @@ export interface MeasuredRow {
   tags: string[];
   state: MonitorState;
   has_incident: boolean;
+  flaps: boolean;
   /** Of the certificate or registration that was seen last. */
   expires_at: Date | null;
   /** Small and stable. */
@@ -130,7 +132,8 @@ export interface MeasuredRow {
 /** All monitors of the organisation, oldest first. */
 export async function selectMeasured(sql: Db, orgId: string, now: Date): Promise<MeasuredRow[]> {
   return await inPortions(sql<MeasuredRow[]>`
-    select t.id, t.name, t.kind, t.tags, ${stateAt(sql, now)} as state, i.id is not null as has_incident, s.expires_at,
+    select t.id, t.name, t.kind, t.tags, ${stateAt(sql, now)} as state, i.id is not null as has_incident,
+      s.flapping is not null as flaps, s.expires_at,
       t.number, t.spec ->> 'url' as url, t.host, t.spec ->> 'port' as port
     from ${monitorTables(sql)}
     where t.org_id = ${orgId} order by t.id`);

@@ -197,7 +197,7 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
   const shownRows = rows.map((row) => ({
     ...row,
     ...shown(row, now, throttled(row)),
-    changes: flaps.get(row.target.id) ?? 0,
+    flapping: flaps.get(row.target.id) ?? null,
     history: history.get(row.target.id) ?? null,
     daysLeft: row.expires_at === null ? null : Math.floor((row.expires_at.getTime() - now) / dayMs),
   }));

@@ -115,7 +115,7 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
       beats: beatsOf(beats, { kind: beatKind, isProbed: job === null, nameOf }),
       job,
       neighbours,
-      changes: flaps.get(id) ?? 0,
+      flapping: flaps.get(id) ?? null,
       isPinned: pinned.includes(id),
       nameOf,
       region: region ?? "",

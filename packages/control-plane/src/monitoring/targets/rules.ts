@@ -46,6 +46,7 @@ export function present(row: TargetRow): Target {
     depends_on: row.depends_on,
     ...(row.heartbeat_addresses === null ? {} : { heartbeat_addresses: row.heartbeat_addresses }),
     warnings: [],
+    flapping: null,
     managed_by: managedBy(row.managed),
     write_source: row.write_source,
     created_at: iso(row.created_at),

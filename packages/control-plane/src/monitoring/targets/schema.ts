@@ -4,6 +4,7 @@ import type { ErrorCode } from "@statusmesh/shared/errors";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
 import { IdText, Line } from "@statusmesh/shared/text";
 import { AlertChannelId, Escalation, escalationWords, MinSeverity } from "../../access/orgs/schema.ts";
+import { Flapping } from "../../alerting/incidents/schema.ts";
 import { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import {
   Closed,
@@ -218,6 +219,7 @@ const ignored = {
   write_source: ignoredWhenSent,
   regions_unable: ignoredWhenSent,
   warnings: ignoredWhenSent,
+  flapping: ignoredWhenSent,
   managed_by: ignoredWhenSent,
   ping_url: ignoredWhenSent,
   group_name: onlyNull,
@@ -315,6 +317,7 @@ export const Target = Shape("Target", "A target; secrets are masked as ***", {
   warnings: Type.Array(Text("A sentence", "The certificate of shop.example.org expires in 9 days."), {
     description: "What the newest run of each region found wrong that does not change its status. Read-only",
   }),
+  flapping: nullable(Flapping),
 });
 export type Target = Static<typeof Target>;
 

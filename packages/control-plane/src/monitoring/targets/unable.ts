@@ -1,22 +1,34 @@
 import { kindOf } from "@statusmesh/shared/checks";
-import type { System } from "../../platform/context.ts";
+import { flapping } from "../../alerting/incidents/service.ts";
+import type { OrgReader, System } from "../../platform/context.ts";
 import { readInabilities } from "../agents/service.ts";
 import { selectWarnings } from "../results/service.ts";
 import { selectEnabledRegions, selectSpecsByRegion } from "./queries.ts";
 import type { Target } from "./schema.ts";
 
-/** The targets with what their agents say of them: warnings, and regions that cannot run their checks. */
+/** The targets with what their results say: warnings, flapping, and regions that cannot run their checks. */
 export async function withFindings<T extends Target>(
-  system: Pick<System, "sql" | "clock">,
+  system: Pick<OrgReader, "sql" | "clock" | "orgId">,
   targets: readonly T[],
 ): Promise<T[]> {
   const ids = targets.map(({ id }) => id);
-  const [warnings, found] = await Promise.all([selectWarnings(system.sql, ids), withInabilities(system, targets)]);
-  return found.map((target) => ({ ...target, warnings: warnings.get(target.id) ?? [] }));
+  const [warnings, flaps, found] = await Promise.all([
+    selectWarnings(system.sql, ids),
+    flapping(system, ids),
+    withInabilities(system, targets),
+  ]);
+  return found.map((target) => ({
+    ...target,
+    warnings: warnings.get(target.id) ?? [],
+    flapping: flaps.get(target.id) ?? null,
+  }));
 }
 
 /** A target that was just saved, with what its kind says of it besides. */
-export async function withSavedFindings(system: Pick<System, "sql" | "clock">, target: Target): Promise<Target> {
+export async function withSavedFindings(
+  system: Pick<OrgReader, "sql" | "clock" | "orgId">,
+  target: Target,
+): Promise<Target> {
   const [found] = await withFindings(system, [target]);
   const said = kindOf(found!.check).savedWarnings?.(found!.check) ?? [];
   return { ...found!, warnings: [...new Set([...found!.warnings, ...said])] };
@@ -65,5 +77,5 @@ export async function unableTargets(
 
 /** The target as it is stored: without what its agents decide. */
 export function asStored({ regions_unable: _, ...target }: Target): Target {
-  return { ...target, warnings: [] };
+  return { ...target, warnings: [], flapping: null };
 }

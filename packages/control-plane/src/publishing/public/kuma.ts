@@ -148,14 +148,17 @@ function pageOf(slug: string, { status, monitor }: ServedStatus) {
 /** The heartbeats as JSON, written component by component: a thousand of them are 6 MB. */
 const heartbeatsJson = oncePerStatus(async ({ status, monitor, uptime }) => {
   const now = time(status.generated_at);
-  const beat = (state: ComponentState, at: string) => ({ status: statuses[state], time: at, msg: "", ping: null });
+  const beat = (status: number, at: string) => ({ status, time: at, msg: "", ping: null });
+  const affected = new Set(status.active_incidents.map(({ component }) => component.id));
   const uptimes: Record<string, number> = {};
   const lists = await mapInTurns(componentsOf(status), ({ id, status: state, history }) => {
     const { number } = monitor(id);
     const pct = uptime(id, 1);
     if (pct !== null) uptimes[`${number}_24`] = pct / 100;
-    const days = history.slice(0, -1).map((day) => beat(day.state, `${day.date} 00:00:00.000`));
-    return Buffer.from(`"${number}":${JSON.stringify([...days, beat(state, now)])}`);
+    const days = history.slice(0, -1).map((day) => beat(statuses[day.state], `${day.date} 00:00:00.000`));
+    // Down while an incident is open, whatever its severity.
+    const current = state !== "maintenance" && affected.has(id) ? 0 : statuses[state];
+    return Buffer.from(`"${number}":${JSON.stringify([...days, beat(current, now)])}`);
   });
   return Buffer.concat([
     Buffer.from('{"heartbeatList":{'),

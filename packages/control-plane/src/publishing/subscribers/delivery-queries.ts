@@ -39,15 +39,20 @@ const published = (sql: Db) => sql`
 
 const pageColumns = (sql: Db) => sql`p.id as page_id, p.org_id, p.slug, p.name as page_name, p.branding`;
 
+/** Condition on event `e`: a change of a target that flaps. */
+const isFlap = (sql: Db) => sql`coalesce((e.detail ->> 'flapping')::boolean, false)`;
+
 /**
  * Public events of incidents since `since` that are not queued. An end is
- * announced only after its opening, and nothing under maintenance.
+ * announced only after its opening, and nothing under maintenance. What flaps is announced once: its end is that of
+ * the flapping.
  */
 export async function selectIncidentNews(sql: Db, since: Date, ends: boolean, limit: number): Promise<Source[]> {
   return await sql<Source[]>`
     select ${pageColumns(sql)}, 'event:' || e.id as key, e.at, i.id as incident_id, array[i.target_id] as target_ids,
       array[coalesce(c.public_name, t.name)] as components, i.public_title as title, i.severity,
-      case when e.kind = 'updated' then e.detail ->> 'phase' else e.kind end as kind,
+      case e.kind when 'updated' then e.detail ->> 'phase' when 'flapping_ended' then 'resolved' else e.kind end
+        as kind,
       e.detail ->> 'message' as message, null::timestamptz as starts_at, null::timestamptz as ends_at
     from incident_events e
     join incidents i on i.id = e.incident_id and not i.retracted and not i.in_maintenance
@@ -56,9 +61,10 @@ export async function selectIncidentNews(sql: Db, since: Date, ends: boolean, li
     join status_pages p on p.id = c.page_id and ${published(sql)}
     where e.at > ${since} and ${
       ends
-        ? sql`e.kind = 'resolved'
+        ? sql`(e.kind = 'resolved' and not ${isFlap(sql)}
+              or e.kind = 'flapping_ended' and e.detail ->> 'outcome' = 'up')
             and exists (select from subscriber_messages m where m.page_id = p.id and m.incident_id = i.id)`
-        : sql`(e.kind = 'reopened' or (e.kind = 'opened' and i.opened_by = 'engine')
+        : sql`not ${isFlap(sql)} and (e.kind = 'reopened' or (e.kind = 'opened' and i.opened_by = 'engine')
             or (e.kind = 'updated' and exists (
               select from incident_updates u where u.id = (e.detail ->> 'update_id')::uuid and u.notify_subscribers)))`
     } and not exists (select from subscriber_messages m where m.page_id = p.id and m.key = 'event:' || e.id)

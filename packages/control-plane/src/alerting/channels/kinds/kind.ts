@@ -121,6 +121,8 @@ export interface ChannelKind<S extends TSchema = TSchema> {
   urls(config: Static<S>): { url: string; pointer: string }[];
   /** True when a digest of many incidents replaces one message for each. False for kinds that machines read. */
   readonly digests: boolean;
+  /** True where changes of a target that flaps are sent as well. */
+  readonly everyChange: boolean;
   /**
    * The server that messages go to, such as `hooks.slack.com`: at most a few sends to it run at once, so that a hanging
    * one delays no other.
@@ -149,6 +151,7 @@ export interface KindDeclaration<S extends TSchema> extends Pick<
   delegable?: ChannelKind<S>["delegable"];
   /** False for a kind that machines read. */
   digests?: boolean;
+  everyChange?: boolean;
   /** See {@link ChannelKind.rules}; left out where the schema has every rule. */
   rules?: ChannelKind<S>["rules"];
   /** Left out where a config is stored as it is sent. */
@@ -178,6 +181,7 @@ export function channelKind<S extends TSchema>({
   return {
     delegable: () => false,
     digests: true,
+    everyChange: false,
     endpoints: [rest.type],
     endpoint: () => rest.type,
     ...rest,

@@ -109,6 +109,7 @@ const usual = {
   affected: ({ notice }: SingleContent) => notice.affected,
   held: ({ notice }: SingleContent) => notice.held,
   level: ({ notice }: SingleContent) => notice.level,
+  flapping: ({ notice: { flap } }: SingleContent) => (flap === "begins" || flap === "held" ? true : undefined),
 };
 
 /** Fields of a template: also the texts of messages for people. */
@@ -118,7 +119,10 @@ const templateFields = {
   text: (content: SingleContent) => textLines(messageText(content)),
 };
 
-type Field = (content: SingleContent, deliveryId: string) => string | number | readonly string[] | null | undefined;
+type Field = (
+  content: SingleContent,
+  deliveryId: string,
+) => string | number | boolean | readonly string[] | null | undefined;
 
 function bodyOf(template: string | null | undefined, message: ChannelMessage): string {
   const { deliveryId } = message;
@@ -211,6 +215,7 @@ export const webhook = channelKind({
   complete: (config) => ({ ...config, secret: config.secret ?? null, template: config.template ?? null }),
   address: ({ url }) => ({ url, pointer: "/url" }),
   digests: false,
+  everyChange: true,
 
   async send(config, message, { http }) {
     const body = bodyOf(config.template, message);
