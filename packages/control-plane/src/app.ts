@@ -10,7 +10,7 @@ import { authRoutes } from "./access/auth/api.ts";
 import { authenticateTenant, bearerOf } from "./access/auth/authenticate.ts";
 import { operatorAuthentication } from "./access/auth/authenticate-operator.ts";
 import { authPages } from "./access/auth/pages.ts";
-import { me, sessionCookieName } from "./access/auth/service.ts";
+import { askedLater, me, needsPassword, sessionCookieName } from "./access/auth/service.ts";
 import { channelLinkRoutes, mailLinkRoutes } from "./alerting/channel-links/api.ts";
 import { channelLinkPages } from "./alerting/channel-links/pages.ts";
 import { channelRoutes } from "./alerting/channels/api.ts";
@@ -334,15 +334,16 @@ function answeredPaths({ config }: System, routes: readonly Route[], pages: read
 }
 
 /** Data of the frame around every console page. */
-async function frame(ctx: Ctx): Promise<Omit<Frame, "path">> {
+async function frame(ctx: Ctx, http: Context): Promise<Omit<Frame, "path">> {
   const bySession = ctx.actor.type === "session";
-  const [caller, open, windows, snoozes, orgs] = await Promise.all([
+  const [caller, open, windows, snoozes, orgs, asksPassword] = await Promise.all([
     me(ctx),
     openCounts(ctx),
     ctx.scopes.has("maintenance:read") ? activeWindows(ctx) : [],
     ctx.scopes.has("incidents:read") ? shownSnoozes(ctx) : [],
     // Only a session can switch between organisations.
     bySession ? listOrgs(ctx, { limit: 50, offset: 0 }) : null,
+    !askedLater(ctx.config, http) && needsPassword(ctx),
   ]);
   return {
     org: caller.org?.name ?? "",
@@ -353,6 +354,7 @@ async function frame(ctx: Ctx): Promise<Omit<Frame, "path">> {
     otherOrgs: (orgs?.items ?? [])
       .filter((org) => !org.current && org.deleted_at === null)
       .map(({ id, name }) => ({ id, name })),
+    asksPassword,
     openCauses: open.waiting,
     snoozes,
     tone:

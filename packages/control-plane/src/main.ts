@@ -60,6 +60,16 @@ program
   });
 
 program
+  .command("reset-sign-in")
+  .argument("<email>", "email address of a member")
+  .description("Print a one-time link that resets how a person signs in; also while the service runs")
+  .action(async (email: string) => {
+    const config = configuration();
+    const { printReset } = await import("./operator/commands/reset-sign-in.ts");
+    await printReset(config, clock, email, print);
+  });
+
+program
   .command("orgs")
   .description("List the organisations with their plans, usage and overrides; also while the service runs")
   .option("--search <text>", "only those with this text in the name or slug", "")

@@ -23,6 +23,7 @@ export interface Attempt {
   method:
     | "magic_link"
     | "bootstrap_link"
+    | "reset_link"
     | "invitation"
     | "github"
     | "google"

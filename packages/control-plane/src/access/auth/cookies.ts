@@ -1,3 +1,4 @@
+import { dayMs } from "@statusmesh/shared/time";
 import type { Config } from "../../config/config.ts";
 import type { Context } from "koa";
 
@@ -34,6 +35,16 @@ const attributesOf = (config: Config): string => `Path=/; HttpOnly; SameSite=Lax
 /** The Set-Cookie header of a cookie that only the pages of a sign-in get. SameSite=Lax: also from a provider. */
 export const signInCookie = (config: Config, name: string, value: string, secs: number): string =>
   `${name}=${value}; Path=/sign-in; HttpOnly; SameSite=Lax; Max-Age=${secs}${isSecure(config) ? "; Secure" : ""}`;
+
+const laterDays = 30;
+const laterName = ({ auth }: Config): string => `${auth.session.cookie_name}_later`;
+
+/** The Set-Cookie header of a person who sets no password for now: the console asks again after 30 days. */
+export const laterCookie = ({ config, clock }: { config: Config; clock: { now(): number } }): string =>
+  ownCookie(config, laterName(config), "1", new Date(clock.now() + laterDays * dayMs));
+
+/** True for a browser with {@link laterCookie}. */
+export const askedLater = (config: Config, http: Context): boolean => http.cookies.get(laterName(config)) === "1";
 
 const lifetimeSecs = 900;
 /** Browsers drop a cookie over 4,096 bytes (RFC 6265, section 6.1). */

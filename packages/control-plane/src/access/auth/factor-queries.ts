@@ -73,3 +73,21 @@ export async function updateVerifiedAt(sql: Db, sessionId: string, now: Date): P
 export async function deletePassword(sql: Db, userId: string): Promise<void> {
   await sql`update users set password_hash = null where id = ${userId}`;
 }
+
+export async function resetFactors(sql: Db, userId: string, revision: string): Promise<void> {
+  await sql`update users set password_hash = null, factor_revision = ${revision} where id = ${userId}`;
+  await sql`delete from sessions where user_id = ${userId}`;
+}
+
+/** Sets the password of an account that has none. */
+export async function insertPassword(sql: Db, userId: string, hash: string): Promise<void> {
+  await sql`update users set password_hash = ${hash} where id = ${userId}`;
+}
+
+/** True when a member of an organisation has a password. */
+export const anyPassword = async (sql: Db): Promise<boolean> =>
+  await anyOf(
+    sql,
+    sql`from users u where u.password_hash is not null and exists (
+      select 1 from memberships m where m.user_id = u.id)`,
+  );

@@ -54,6 +54,20 @@ async function waysToSignIn({ sql, config }: System, userId: string): Promise<Me
   return ways;
 }
 
+/** True where somebody can sign in without a shell: by mail, with a provider, or with a password. */
+export async function anyoneCanSignIn({ sql, config }: Pick<System, "sql" | "config">): Promise<boolean> {
+  const { enabled_methods: enabled } = config.auth;
+  if (enabled.includes("magic_link") && config.email.smtp_url !== "") return true;
+  if (enabled.some((method) => method === "github" || method === "google" || method === "oidc")) return true;
+  return enabled.includes("password") && (await factorQueries.anyPassword(sql));
+}
+
+/** True where the console asks the caller for a password: in a session of a person without a way to sign in again. */
+export async function needsPassword(ctx: Ctx): Promise<boolean> {
+  if (ctx.actor.type !== "session" || !ctx.config.auth.enabled_methods.includes("password")) return false;
+  return (await waysToSignIn(ctx, ctx.userId)).length === 0;
+}
+
 /** What the account page shows: whether there is a password, and whether the session may change factors now. */
 export async function signInState(ctx: Ctx): Promise<{ password: boolean; fresh: boolean }> {
   const { actor, sql } = ctx;

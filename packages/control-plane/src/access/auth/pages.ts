@@ -3,7 +3,7 @@ import { mcpAddress } from "../../config/mcp-keys.ts";
 import { localPath, page } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import { returnPath } from "./cookies.ts";
-import { listIdentities, listSessions, listTokens, me, signInState } from "./service.ts";
+import { isReset, laterCookie, listIdentities, listSessions, listTokens, me, signInState } from "./service.ts";
 
 /** Options of the field "Expires" of a token. */
 const expiryOptions = (now: number): [value: string, label: string][] => [
@@ -15,7 +15,11 @@ export const authPages = [
   // Mail scanners open links: only the button on this page consumes the code.
   page("/sign-in/{code}", "public", async ({ ctx, params, query, http }) => ({
     view: "auth/sign-in-link",
-    data: { code: params["code"]!, next: localPath(query["next"] ?? returnPath(ctx.config, http)) },
+    data: {
+      code: params["code"]!,
+      resets: await isReset(ctx, params["code"]!),
+      next: localPath(query["next"] ?? returnPath(ctx.config, http)),
+    },
     headers: { "X-Robots-Tag": secretAddress["X-Robots-Tag"] },
   })),
   page("/settings/tokens", "tenant", async ({ ctx, query, offset }) => {
@@ -41,6 +45,11 @@ export const authPages = [
   page("/settings", "tenant", async ({ ctx }) => ({
     view: "auth/settings",
     data: { who: await me(ctx), bySession: ctx.actor.type === "session", owner: ctx.role === "owner" },
+  })),
+  // Only this browser stops asking, so a GET may do it.
+  page("/settings/account/later", "tenant", async ({ ctx, query }) => ({
+    redirect: localPath(query["next"]),
+    headers: { "Set-Cookie": laterCookie(ctx) },
   })),
   page("/settings/account", "tenant", async ({ ctx, query }) => {
     const [who, sessions, identities, ways] = await Promise.all([

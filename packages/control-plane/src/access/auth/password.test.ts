@@ -6,7 +6,7 @@ import { asking, newMember, serveWhole, withToken } from "../../testing/whole-ap
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { hashPassword, requireStrong, verifyPassword } from "./passwords.ts";
 import { takeTurn } from "./sign-in-turns.ts";
-import { makeSignInLink } from "./service.ts";
+import { makeSignInLink, resetSignIn } from "./service.ts";
 import { openWaitingPlaces } from "./waiting-places.ts";
 
 const world = await openWorld(t, { env: { SM_SERVER__TRUSTED_PROXIES: "127.0.0.1" } });
@@ -281,6 +281,42 @@ t.test("a person without a password needs a fresh session to set one", async (t)
   const fresh = await byLink(owner.userId);
   t.equal((await fresh.ask("PUT", "/api/v1/me/password", { password: good })).status, 204);
   t.equal((await ask("GET", "/api/v1/me")).status, 401);
+});
+
+t.test("the use of a reset link, not its printing, ends sessions and password", async (t) => {
+  const { owner, email, first } = await withPassword();
+  const { signInPath } = await resetSignIn(system, email.toUpperCase());
+  t.match((await browser()("GET", signInPath)).text, /ends all your other sessions/);
+  t.equal((await first.ask("GET", "/api/v1/me")).status, 200, "printed");
+  const used = await browser()("POST", "/api/v1/sessions", { code: signInPath.slice("/sign-in/".length) });
+  t.equal(used.status, 201);
+  t.equal((await first.ask("GET", "/api/v1/me")).status, 401, "used");
+  const again = browser(cookiesOf(used.headers));
+  t.match((await again("GET", "/monitors")).text, /Set a password: without one/);
+  t.equal((await again("PUT", "/api/v1/me/password", { password: "another horse battery" })).status, 204);
+  t.notMatch((await again("GET", "/monitors")).text, /Set a password: without one/);
+  const [row] = await sql<{ after: unknown }[]>`
+    select after from audit_log where org_id = ${owner.orgId} and resource_id = ${used.body.id}`;
+  t.strictSame(row!.after, { sign_in_reset: true });
+  await t.rejects(resetSignIn(system, "nobody@example.org"), { message: /No member of an organisation/ });
+});
+
+t.test("an invited person sets a password on accepting, an account that exists does not", async (t) => {
+  const { owner, first, email } = await withPassword();
+  const invite = async (address: string) => {
+    const made = await first.ask("POST", `/api/v1/orgs/${owner.orgId}/invitations`, { email: address });
+    return made.body.url.split("/").at(-1) as string;
+  };
+  const nina = `nina.${newId()}@example.org`;
+  const code = await invite(nina);
+  const accept = (body: object) => browser()("POST", "/api/v1/invitations/accept", body);
+  matchObject(t, await accept({ code, password: nina }), refused(400, "WEAK_PASSWORD", "/password"));
+  t.equal((await accept({ code, password: good })).status, 201);
+  t.equal((await browser()("POST", "/api/v1/sessions", { email: nina, password: good })).status, 201);
+  const other = await withPassword();
+  const taken = await invite(other.email);
+  matchObject(t, await accept({ code: taken, password: good }), refused(400, "INVALID_BODY", "/password"));
+  t.not(email, other.email);
 });
 
 t.test("the form of the sign-in page works without scripts", async (t) => {

@@ -153,6 +153,21 @@ async function hashInTurn(password: string, userId: string): Promise<string> {
   }
 }
 
+/**
+ * The hash of the first password of an invited person. Throws WEAK_PASSWORD, RATE_LIMITED, and NOT_FOUND where
+ * passwords are not enabled. `names`: the invited address, and the name of the organisation.
+ */
+export async function hashNewPassword(system: System, password: string, names: readonly string[]): Promise<string> {
+  requireMethod(system.config, "password");
+  await requireStrong(password, knownWords(system, names));
+  return await hashInTurn(password, names.join());
+}
+
+/** Sets the first password of an account that the transaction has created. */
+export async function givePassword(tx: System, userId: string, hash: string): Promise<void> {
+  await factorQueries.insertPassword(tx.sql, userId, hash);
+}
+
 /** Words that are known of a person: `names` and the service. */
 function knownWords({ config }: System, names: readonly string[]): string[] {
   const { hostname } = new URL(config.server.public_url);

@@ -27,9 +27,16 @@ export {
 export { requestMagicLink } from "./magic-link.ts";
 export { lockUser } from "./queries.ts";
 export { deviceCookie } from "./device-cookie.ts";
-export { signInState } from "./factors.ts";
-export { removePassword, setPassword, verifySession } from "./password.ts";
-export { endedSessionCookie, returnCookie, sessionCookieName, signInCookie } from "./cookies.ts";
+export { anyoneCanSignIn, needsPassword, signInState } from "./factors.ts";
+export { givePassword, hashNewPassword, removePassword, setPassword, verifySession } from "./password.ts";
+export {
+  askedLater,
+  endedSessionCookie,
+  laterCookie,
+  returnCookie,
+  sessionCookieName,
+  signInCookie,
+} from "./cookies.ts";
 export { SessionCreate } from "./schema.ts";
 export { openedBy, signedInCookies } from "./sign-in.ts";
 export {
@@ -172,6 +179,19 @@ export async function bootstrapOwner(system: System, { email, tokenDays }: Owner
     const token = tokenDays === null ? null : await makeOwnerToken(tx, owner, tokenDays);
     return { email: owner.email, signInPath: await makeSignInLink(tx, owner.user_id), token };
   });
+}
+
+/** A one-time link that resets the sign-in of a user. Throws StartupError when no member has this email. */
+export async function resetSignIn(system: System, email: string): Promise<{ email: string; signInPath: string }> {
+  const address = email.toLowerCase();
+  const userId = await queries.selectUserByEmail(system.sql, address);
+  if (userId === null) throw new StartupError(`No member of an organisation has the email ${address}.`);
+  return { email: address, signInPath: await makeSignInLink(system, userId, "reset_link") };
+}
+
+/** True for the code of a live link that resets the sign-in of its user. */
+export async function isReset({ sql }: System, code: string): Promise<boolean> {
+  return (await sessionQueries.selectSignInLink(sql, hashToken(code)))?.method === "reset_link";
 }
 
 async function makeOwnerToken(tx: System, owner: queries.OwnerRow, days: number): Promise<GivenAccess["token"]> {

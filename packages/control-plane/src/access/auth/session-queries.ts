@@ -83,8 +83,10 @@ export async function consumeSignInLink(sql: Db, hash: Buffer, now: Date) {
     order by (o.deleted_at is not null), m.created_at limit 1`);
 }
 
+export type LinkMethod = "bootstrap_link" | "magic_link" | "reset_link";
+
 interface SignInLinkRow {
-  method: "bootstrap_link" | "magic_link";
+  method: LinkMethod;
   user_id: string;
   email: string;
 }

@@ -7,7 +7,7 @@ import type { Paging } from "../../platform/db/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import { ownCommand } from "../../platform/program.ts";
 import { type Attempt, type Caller, withAttemptRecorded } from "./attempts.ts";
-import { selectRevision } from "./factor-queries.ts";
+import { orgsOf, resetFactors as clearFactors, selectRevision } from "./factor-queries.ts";
 import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";
 import * as tokenQueries from "./token-queries.ts";
@@ -46,13 +46,23 @@ export async function signIn(system: System, input: { code: string } & Caller): 
             `Request a new one, or run "${ownCommand("bootstrap-owner")}" on the server.`,
           { field: "/code" },
         );
+      const resets = link?.method === "reset_link";
+      if (resets) await resetFactors(tx, found.user_id);
       const opened = await openSessionOf(tx, { userId: found.user_id, orgId: found.org_id, ...input });
-      await record(asSignedIn(tx, found.org_id, opened, input, "POST /api/v1/sessions"), {
-        resourceId: opened.session.id,
-      });
+      for (const orgId of resets ? await orgsOf(tx.sql, found.user_id) : [found.org_id])
+        await record(asSignedIn(tx, orgId, opened, input, "POST /api/v1/sessions"), {
+          resourceId: opened.session.id,
+          ...(resets ? { after: { sign_in_reset: true } } : {}),
+        });
       return opened;
     }),
   );
+}
+
+/** Ends sessions, device cookies and the password of a user whose sign-in the operator has reset. */
+async function resetFactors(tx: System, userId: string): Promise<void> {
+  await queries.lockUser(tx.sql, userId);
+  await clearFactors(tx.sql, userId, newId());
 }
 
 /** Opens a session for the user of a verified address; creates the user if needed. Part of the caller's transaction. */
@@ -150,7 +160,7 @@ export async function endAccess(system: System, userId: string, orgId: string): 
 export async function makeSignInLink(
   system: System,
   userId: string,
-  method: "bootstrap_link" | "magic_link" = "bootstrap_link",
+  method: sessionQueries.LinkMethod = "bootstrap_link",
 ): Promise<string> {
   const code = newToken("");
   const now = new Date(system.clock.now());

@@ -180,10 +180,18 @@ const invitationRoutes: Route[] = [
       "is refused.",
     body: schema.InvitationAccept,
     replies: { 201: Session },
-    errors: ["INVITATION_INVALID", "INVITATION_FOR_ANOTHER", "QUOTA_EXCEEDED", "UNAUTHENTICATED", "CSRF_REJECTED"],
+    errors: [
+      "INVITATION_INVALID",
+      "INVITATION_FOR_ANOTHER",
+      "QUOTA_EXCEEDED",
+      "UNAUTHENTICATED",
+      "CSRF_REJECTED",
+      "WEAK_PASSWORD",
+      "NOT_FOUND",
+    ],
     handle: async ({ ctx, body, http }) => {
       const opened = await orgs.acceptInvitation(ctx, {
-        code: body.code,
+        ...body,
         caller: await signedInAs(ctx, http),
         ...callerOf(ctx, http),
       });

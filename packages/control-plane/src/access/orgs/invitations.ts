@@ -6,7 +6,9 @@ import {
   asSignedIn,
   type Attempt,
   type Caller,
+  givePassword,
   hasAccount,
+  hashNewPassword,
   withAttemptRecorded,
   openSession,
   type OpenedSession,
@@ -107,12 +109,31 @@ export async function revokeInvitation(ctx: Ctx, orgId: string, id: string): Pro
  */
 export async function acceptInvitation(
   system: System,
-  input: { code: string; caller: Ctx | null } & Caller,
+  { password, ...input }: { code: string; password?: string; caller: Ctx | null } & Caller,
 ): Promise<OpenedSession> {
   const attempt: Attempt = { method: "invitation", email: null, userId: input.caller?.userId ?? null };
-  return await withAttemptRecorded(system, attempt, input, async () =>
-    inTransaction(system, async (tx) => accept(tx, input, attempt)),
-  );
+  return await withAttemptRecorded(system, attempt, input, async () => {
+    const hash = password === undefined ? null : await firstPassword(system, { ...input, password });
+    return await inTransaction(system, async (tx) => {
+      const opened = await accept(tx, input, attempt);
+      if (hash !== null) await givePassword(tx, opened.userId, hash);
+      return opened;
+    });
+  });
+}
+
+/** The hash of the password that a new person sets with an invitation; an account that exists keeps its own. */
+async function firstPassword(
+  system: System,
+  { code, password, caller }: { code: string; password: string; caller: Ctx | null },
+): Promise<string> {
+  const found = await queries.selectInvitation(system.sql, hashToken(code), new Date(system.clock.now()));
+  if (found === null) throw invalid();
+  if (caller !== null || (await hasAccount(system, found.email)))
+    throw new AppError("INVALID_BODY", "Only a new account gets a password here. Leave it out, and sign in first.", {
+      field: "/password",
+    });
+  return await hashNewPassword(system, password, [found.email, found.org_name]);
 }
 
 async function accept(
@@ -150,8 +171,10 @@ async function nextStep(system: System, email: string, caller: Ctx | null): Prom
     if (signedIn.email !== email) return { needs: "sign_out", signedInAs: signedIn.email };
     return { needs: caller.actor.type === "token" ? "sign_in" : "nothing" };
   }
-  const byMail = system.config.auth.enabled_methods.includes("magic_link");
-  return { needs: byMail && !(await hasAccount(system, email)) ? "nothing" : "sign_in" };
+  // With providers alone a new person signs in with one, which accepts the invitation.
+  const { enabled_methods: methods } = system.config.auth;
+  const byLink = methods.some((method) => method === "magic_link" || method === "password");
+  return { needs: byLink && !(await hasAccount(system, email)) ? "nothing" : "sign_in" };
 }
 
 /** An invitation for its page; null when the code is unknown, used, revoked or expired. */
@@ -159,10 +182,16 @@ export async function getInvitation(
   system: System,
   code: string,
   caller: Ctx | null,
-): Promise<({ email: string; org: string } & Step) | null> {
+): Promise<({ email: string; org: string; fresh: boolean } & Step) | null> {
   const found = await queries.selectInvitation(system.sql, hashToken(code), new Date(system.clock.now()));
   if (found === null) return null;
-  return { email: found.email, org: found.org_name, ...(await nextStep(system, found.email, caller)) };
+  // Fresh: a new account, which may set a password.
+  return {
+    email: found.email,
+    org: found.org_name,
+    fresh: caller === null,
+    ...(await nextStep(system, found.email, caller)),
+  };
 }
 
 /**

@@ -131,7 +131,7 @@ export const tenancyPages = (channelsOf: (ctx: Ctx) => Promise<readonly LadderCh
     const invitation = await getInvitation(ctx, code, await signedInAs(ctx, http));
     return {
       view: "orgs/invitation",
-      data: { code, invitation },
+      data: { code, invitation, byPassword: ctx.config.auth.enabled_methods.includes("password") },
       status: invitation === null ? 404 : 200,
       headers: secretAddress,
     };

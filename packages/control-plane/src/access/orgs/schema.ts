@@ -217,6 +217,13 @@ export const InvitationAccept = Shape("InvitationAccept", "Proof of the invited 
     description: "The code of the link in the invitation",
     examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
   }),
+  password: Type.Optional(
+    Type.String({
+      maxLength: 2000,
+      description: "Password of the new account, where passwords are enabled",
+      examples: ["correct horse battery staple"],
+    }),
+  ),
 });
 
 /** Search and page of the operator's list. */

@@ -17,7 +17,7 @@ import { pendingMigrations } from "../../platform/db/migrate.ts";
 import { missingPartitions } from "../../platform/db/partitions.ts";
 import { pingRedis } from "../../platform/db/redis.ts";
 import { serverTime, serverVersion } from "../../platform/db/sql.ts";
-import { firstOwner } from "../../access/auth/service.ts";
+import { anyoneCanSignIn, firstOwner } from "../../access/auth/service.ts";
 import { checkMailServer } from "../../platform/email/mail.ts";
 import { checkHeartbeat } from "../heartbeat.ts";
 import { unfit } from "./distribute.ts";
@@ -102,7 +102,7 @@ async function examine(load: () => Config, clock: Clock, declared: Declared): Pr
     state: "ok",
     detail: `every setting is known and valid; the public address is ${config.server.public_url}`,
   });
-  await examineDatabase(config, clock, look, skip, declared);
+  await examineDatabase(config, clock, look, skip, declared, results);
   if (config.redis.url === "") skip("redis", "redis.url is not set");
   else await look("redis", async () => (await pingRedis(config.redis.url), "it answers"));
   if (config.email.smtp_url === "") skip("mail", "email.smtp_url is not set: mail is written to the log");
@@ -127,11 +127,23 @@ async function examineDatabase(
   look: (check: string, what: Look) => Promise<void>,
   skip: (check: string, detail: string) => void,
   declared: Declared,
+  results: DoctorResult[],
 ): Promise<void> {
   const follows = config.declared.path !== "";
   if (!follows) skip("declared files", "declared.path is not set");
   const own = follows ? ["declared files"] : [];
-  const rest = ["migrations", "plan", "owner", "partitions", "packing", "agents", "secrets", ...own, "clock"];
+  const rest = [
+    "migrations",
+    "plan",
+    "owner",
+    "ways to sign in",
+    "partitions",
+    "packing",
+    "agents",
+    "secrets",
+    ...own,
+    "clock",
+  ];
   const opened = await openExisting(config).catch((error: unknown) => new Error(lineOf(error)));
   if (opened === null) {
     for (const check of ["database", ...rest])
@@ -155,7 +167,7 @@ async function examineDatabase(
       return "the database is up to date";
     });
     if (!current)
-      for (const check of ["plan", "owner", "partitions", "packing", "agents", "secrets", ...own])
+      for (const check of ["plan", "owner", "ways to sign in", "partitions", "packing", "agents", "secrets", ...own])
         skip(check, "needs the migrations");
     else {
       await look("plan", async () => {
@@ -163,6 +175,7 @@ async function examineDatabase(
         return `new organisations are on the plan ${config.tenancy.default_plan}`;
       });
       await look("owner", () => owner(sql, config));
+      results.push({ check: "ways to sign in", ...(await waysToSignIn({ sql, config })) });
       await look("partitions", () => partitions(sql, clock));
       await look("packing", () => packing(sql, clock));
       if ((await tablesOnWorkers(sql)).length > 0) await look("workers", () => workers(sql));
@@ -182,6 +195,18 @@ async function owner(sql: Sql, { data }: Config): Promise<string> {
   const command = ownCommandHere("bootstrap-owner", data.dir);
   if (email === null) throw new Error(`nobody owns an organisation; make an owner: ${command}`);
   return `${email}; a new sign-in link: ${command}`;
+}
+
+/** Whether anybody can sign in without a shell on this machine. */
+async function waysToSignIn(system: Pick<System, "sql" | "config">): Promise<Pick<DoctorResult, "state" | "detail">> {
+  if (!system.config.auth.required) return { state: "skipped", detail: "auth.required is false" };
+  if (await anyoneCanSignIn(system)) return { state: "ok", detail: "people can sign in without a command" };
+  return {
+    state: "warning",
+    detail:
+      "nobody can sign in without a command on this machine: set a password under Settings, Account, or configure " +
+      "mail or an identity provider",
+  };
 }
 
 async function partitions(sql: Sql, clock: Clock): Promise<string> {

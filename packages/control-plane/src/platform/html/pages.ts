@@ -106,6 +106,8 @@ export interface Frame {
   role: Role;
   /** Null for a caller without a session, who cannot sign out. */
   email: string | null;
+  /** True where the person has no way to sign in again and is asked for a password. */
+  asksPassword: boolean;
   openCauses: number;
   /** State of the favicon and the mark: the worst of the open incidents, else maintenance or up. */
   tone: "up" | "degraded" | "down" | "maintenance";
@@ -118,7 +120,7 @@ export interface Frame {
 export interface PageOptions {
   /** Charges each page of the console as a read of the API. */
   throttle?: Throttle;
-  frame?(ctx: Ctx): Promise<Omit<Frame, "path">>;
+  frame?(ctx: Ctx, http: Context): Promise<Omit<Frame, "path">>;
 }
 
 /**
@@ -170,7 +172,7 @@ async function serve(
     );
   }
   if (declared.auth === "tenant") await options.throttle?.(ctx as Ctx, "api_reads");
-  const frame = declared.auth === "tenant" ? { path: http.path, ...(await options.frame?.(ctx as Ctx)) } : null;
+  const frame = declared.auth === "tenant" ? { path: http.path, ...(await options.frame?.(ctx as Ctx, http)) } : null;
   // An error is shown in the same frame.
   http.state["frame"] = frame;
 

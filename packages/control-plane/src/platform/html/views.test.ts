@@ -342,6 +342,7 @@ async function open(t: Pick<Test, "teardown">) {
         orgId: "o",
         role: "owner" as const,
         email: null,
+        asksPassword: false,
         openCauses: 0,
         tone: "up" as const,
         snoozes: [],

@@ -43,6 +43,7 @@ const pages = mountPages(
       orgId: owner.orgId,
       role: "owner",
       email: null,
+      asksPassword: false,
       openCauses: 0,
       tone: "up",
       snoozes: [],
