@@ -28,6 +28,10 @@ export const folders = {
     },
     writes: { "a new user gets an organisation in the same transaction": ["memberships", "orgs"] },
   },
+  "alerting/acknowledge": {
+    owns: [],
+    joins: { "the causes of the incidents of a message": ["incidents", "regions", "targets"] },
+  },
   "alerting/channel-links": { owns: ["channel_links"], joins: { "a code of a deleted organisation": ["orgs"] } },
   "alerting/channels": {
     owns: ["channel_verifications", "channels", "push_keys"],
@@ -40,6 +44,7 @@ export const folders = {
       "a device that another person registers loses its bindings": ["target_alerts"],
       "a new config ends a failing spell": ["channel_health"],
       "new hours have what waits for them looked at": ["deliveries"],
+      "rounds that are turned on or off begin anew": ["channel_rounds", "deliveries"],
       "a deleted channel leaves the escalation ladders": ["orgs", "targets"],
     },
   },
@@ -85,10 +90,11 @@ export const folders = {
     },
   },
   "alerting/deliveries": {
-    owns: ["channel_health", "deliveries", "delivery_attempts"],
+    owns: ["channel_health", "channel_rounds", "deliveries", "delivery_attempts"],
     joins: {
+      "a region as a cause, by its name": ["regions"],
       "a claimed delivery with its channel": ["channels", "orgs"],
-      "a digest with its monitors": ["incidents", "targets"],
+      "a message with its monitors": ["incidents", "targets"],
       "who has acknowledged the incident of a notice": ["incident_events", "incidents"],
       "channels that a notice is for": ["target_alerts"],
       "owners of a failing channel, and the person of a device": ["memberships", "users"],

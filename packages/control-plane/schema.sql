@@ -395,6 +395,7 @@ create table channels (
   owner_id uuid,
   device_name text,
   endpoint_hash bytea,
+  rounds boolean,
   PRIMARY KEY (id),
   CHECK ((min_severity = ANY (ARRAY['minor'::text, 'major'::text, 'critical'::text]))),
   CHECK ((write_source = ANY (ARRAY['ui'::text, 'api'::text, 'terraform'::text]))),
@@ -427,24 +428,30 @@ create table deliveries (
   created_at timestamp with time zone not null,
   delivered_at timestamp with time zone,
   attempts_before integer not null default 0,
-  digest_id uuid,
+  message_id uuid,
+  alone boolean not null default false,
+  urgency smallint not null default 0,
+  covers uuid[],
   PRIMARY KEY (id),
   UNIQUE (incident_id, channel_id, reason, seq),
-  CHECK ((held_by = ANY (ARRAY['failures'::text, 'hours'::text]))),
+  CHECK ((held_by = ANY (ARRAY['failures'::text, 'hours'::text, 'over'::text]))),
   CHECK ((reason = ANY (ARRAY['opened'::text, 'reminder'::text, 'unacknowledged'::text, 'escalated'::text, 'reopened'::text, 'resolved'::text]))),
   CHECK ((state = ANY (ARRAY['pending'::text, 'held'::text, 'delivered'::text, 'dead'::text, 'dropped'::text]))),
   FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE SET NULL,
-  FOREIGN KEY (digest_id) REFERENCES deliveries(id) ON DELETE SET NULL,
   FOREIGN KEY (incident_id) REFERENCES incidents(id) ON DELETE CASCADE,
+  FOREIGN KEY (message_id) REFERENCES deliveries(id) ON DELETE SET NULL,
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
 );
+CREATE INDEX deliveries_alone ON deliveries USING btree (channel_id, next_attempt_at) WHERE ((state = 'pending'::text) AND alone);
 CREATE INDEX deliveries_by_channel ON deliveries USING btree (channel_id);
-CREATE INDEX deliveries_by_digest ON deliveries USING btree (digest_id) WHERE (digest_id IS NOT NULL);
+CREATE INDEX deliveries_by_message ON deliveries USING btree (message_id) WHERE (message_id IS NOT NULL);
 CREATE INDEX deliveries_due ON deliveries USING btree (next_attempt_at) WHERE (state = 'pending'::text);
 CREATE INDEX deliveries_held ON deliveries USING btree (next_attempt_at) WHERE (state = 'held'::text);
 CREATE INDEX deliveries_held_of ON deliveries USING btree (incident_id, channel_id) WHERE (state = 'held'::text);
+CREATE INDEX deliveries_members ON deliveries USING btree (message_id) WHERE ((state = 'pending'::text) AND (message_id IS NOT NULL) AND (message_id <> id));
+CREATE INDEX deliveries_messages ON deliveries USING btree (channel_id, next_attempt_at) WHERE ((state = 'pending'::text) AND (message_id = id));
 CREATE INDEX deliveries_pending ON deliveries USING btree (channel_id, next_attempt_at, id) WHERE (state = 'pending'::text);
-CREATE INDEX deliveries_recent ON deliveries USING btree (org_id, created_at) WHERE (reason = ANY (ARRAY['opened'::text, 'reopened'::text, 'resolved'::text, 'unacknowledged'::text]));
+CREATE INDEX deliveries_waiting ON deliveries USING btree (channel_id, urgency DESC, created_at, id) WHERE ((state = 'pending'::text) AND (message_id IS NULL) AND (NOT alone));
 
 create table delivery_attempts (
   delivery_id uuid not null,
@@ -1297,6 +1304,20 @@ create table operator_notices (
   seen_at timestamp with time zone not null,
   mailed_at timestamp with time zone,
   PRIMARY KEY (key)
+);
+
+-- other ---------------------------------------------------------------------------------------------------------------
+
+create table channel_rounds (
+  channel_id uuid not null,
+  round integer not null default 0,
+  last_left_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  due_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  critical_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  severity smallint not null default 0,
+  causes text[] not null default '{}'::text[],
+  PRIMARY KEY (channel_id),
+  FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE CASCADE
 );
 
 -- platform ------------------------------------------------------------------------------------------------------------

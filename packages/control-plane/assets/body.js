@@ -45,6 +45,8 @@ const readers = {
   text: (control) => control.value,
   int: (control) => (control.value.trim() === "" ? null : Number(control.value)),
   nullable: (control) => (control.value === "" ? null : control.value),
+  // A choice of true, false and neither.
+  flag: (control) => (control.value === "" ? null : control.value === "true"),
   optional: (control) => (control.value === "" ? undefined : control.value),
   duration(control) {
     const text = control.value.trim();

@@ -1206,6 +1206,8 @@ create table channels (
   owner_id        uuid,
   device_name     text,
   endpoint_hash   bytea,
+  -- True: notices leave in rounds, several in one message; false: each alone. Null: as its kind does.
+  rounds          boolean,
   foreign key (org_id, owner_id) references memberships on delete cascade
 );
 create unique index channels_by_name on channels (org_id, name) where owner_id is null;
@@ -1294,6 +1296,21 @@ create table channel_health (
 );
 create index channel_health_failing on channel_health (failing_since) where failing_since is not null;
 
+-- The running series of rounds of a channel: what waits leaves together. Times are those of the database's clock.
+create table channel_rounds (
+  channel_id   uuid primary key references channels on delete cascade,
+  -- Messages that have left in the series; the series ends when nothing leaves at due_at.
+  round        integer not null default 0,
+  last_left_at timestamptz not null default '-infinity',
+  due_at       timestamptz not null default '-infinity',
+  -- When the last message with a critical incident has left.
+  critical_at  timestamptz not null default '-infinity',
+  -- Highest severity told in the series: 1 minor, 2 major, 3 critical.
+  severity     smallint not null default 0,
+  -- Causes told in the series, as kind:value.
+  causes       text[] not null default '{}'
+);
+
 -- Outbox: written in the transaction of the incident, sent by the deliverer.
 create table deliveries (
   id              uuid primary key,
@@ -1310,8 +1327,9 @@ create table deliveries (
   notice          jsonb not null,
   -- held: next_attempt_at says when to look whether it may leave. dropped: it was not to be sent any more.
   state           text not null check (state in ('pending', 'held', 'delivered', 'dead', 'dropped')),
-  -- What holds it, held it or has it dropped: the number of failures of its binding, or the hours of its channel.
-  held_by         text check (held_by in ('failures', 'hours')),
+  -- What holds it, held it or has it dropped: the number of failures of its binding, the hours of its channel, or over:
+  -- when its message left, nothing in it was open or owed.
+  held_by         text check (held_by in ('failures', 'hours', 'over')),
   attempt_count   integer not null default 0,
   next_attempt_at timestamptz,
   leased_until    timestamptz,
@@ -1319,8 +1337,15 @@ create table deliveries (
   delivered_at    timestamptz,
   -- Attempts before a person sent a dead delivery again: they do not count towards the limit.
   attempts_before integer not null default 0,
-  -- The delivery whose message includes this one; its own id in the first of a digest. Null outside digests.
-  digest_id       uuid references deliveries on delete set null,
+  -- The delivery whose message includes this one; its own id in that one. Null while it waits for a round, and where
+  -- each notice is a message.
+  message_id      uuid references deliveries on delete set null,
+  -- The message that included it was refused, so it is sent by itself.
+  alone           boolean not null default false,
+  -- In rounds: the severity of what is new to the channel, 1 to 3; 0 waits for the next round.
+  urgency         smallint not null default 0,
+  -- Of a message: the incidents that it listed as open.
+  covers          uuid[],
   unique (incident_id, channel_id, reason, seq)
 );
 create index deliveries_by_channel on deliveries (channel_id);
@@ -1328,10 +1353,16 @@ create index deliveries_due on deliveries (next_attempt_at) where state = 'pendi
 create index deliveries_held on deliveries (next_attempt_at) where state = 'held';
 create index deliveries_held_of on deliveries (incident_id, channel_id) where state = 'held';
 create index deliveries_pending on deliveries (channel_id, next_attempt_at, id) where state = 'pending';
-create index deliveries_by_digest on deliveries (digest_id) where digest_id is not null;
--- Number of incidents of an organisation that opened or closed in the last minute.
-create index deliveries_recent on deliveries (org_id, created_at)
-  where reason in ('opened', 'reopened', 'resolved', 'unacknowledged');
+create index deliveries_by_message on deliveries (message_id) where message_id is not null;
+-- What waits for a round of its channel; deliveries whose attempt failed, is in flight or was cut short; and members of
+-- messages that have not ended, or whose end is not written to them yet.
+create index deliveries_waiting on deliveries (channel_id, urgency desc, created_at, id)
+  where state = 'pending' and message_id is null and not alone;
+create index deliveries_messages on deliveries (channel_id, next_attempt_at)
+  where state = 'pending' and message_id = id;
+create index deliveries_alone on deliveries (channel_id, next_attempt_at) where state = 'pending' and alone;
+create index deliveries_members on deliveries (message_id)
+  where state = 'pending' and message_id is not null and message_id <> id;
 
 create table delivery_attempts (
   delivery_id uuid not null references deliveries on delete cascade,

@@ -146,6 +146,7 @@ async function run(
 ): Promise<Running> {
   const { sql, direct } = database;
   const { config, clock, log } = system;
+  for (const warning of config.warnings ?? []) log.warn({}, warning);
   if (config.channels.allow_http && !config.security.allow_private_targets)
     log.warn({}, "channels.allow_http has no effect without security.allow_private_targets");
   await migrate(direct);

@@ -58,7 +58,7 @@ t.test("without a file and variables every key has its default", async (t) => {
     scheduler: { region: "default", builtin_agent: true, jitter_pct: 10, canaries: "" },
     abuse: { url_patterns_file: "", domain_denylist_file: "" },
     subscribers: { per_minute: 600 },
-    alerts: { digest_threshold: 20, heartbeat_url: "" },
+    alerts: { round_secs: 30, heartbeat_url: "" },
     channels: {
       allow_http: false,
       ca_file: "",
@@ -327,8 +327,21 @@ t.test("lists are separated by commas in the environment", async (t) => {
       foreign: /^$/,
       readText: () => "",
     });
-  t.strictSame(read("1, 2,"), { values: { auth: { ports: [1, 2] } }, problems: [] });
+  t.strictSame(read("1, 2,"), { values: { auth: { ports: [1, 2] } }, problems: [], warnings: [] });
   t.strictSame(read("1,two").problems, ['SM_AUTH__PORTS must be a list of numbers, not [1,"two"]']);
+});
+
+t.test("a key that was replaced has no effect, and a warning says so", async (t) => {
+  const cwd = t.testdir({ "statusmesh.toml": "[alerts]\ndigest_threshold = 5\n" });
+  const { alerts, warnings } = loadConfig({ env: { SM_ALERTS__DIGEST_THRESHOLD: "7" }, cwd });
+  t.strictSame(alerts, { round_secs: 30, heartbeat_url: "" });
+  t.strictSame(warnings, [
+    "alerts.digest_threshold in statusmesh.toml has no effect any more: alerts.round_secs replaces it",
+    "SM_ALERTS__DIGEST_THRESHOLD has no effect any more: alerts.round_secs replaces it",
+  ]);
+  t.throws(() => loadConfig({ env: { SM_ALERTS__ROUND_SECS: "5" }, cwd }), {
+    message: "SM_ALERTS__ROUND_SECS must be 0, or a whole number from 10 to 300, not 5",
+  });
 });
 
 t.test("the example file documents every key, and is valid", async (t) => {

@@ -39,7 +39,13 @@ const ConfigSchema = Type.Object({
 });
 
 /** Validated settings with defaults; `data.dir` is absolute, `server.public_url` has no trailing slash. */
-export interface Config extends Static<typeof ConfigSchema> {}
+export interface Config extends Static<typeof ConfigSchema> {
+  /** One line per setting that has no effect; left out without any. */
+  warnings?: readonly string[];
+}
+
+/** Former keys, and the keys that replace them. */
+const replaced = { "alerts.digest_threshold": "alerts.round_secs" };
 
 /**
  * Every key with its default: the keys of the file and the names of the environment variables are derived from it.
@@ -71,15 +77,20 @@ const foreign = /^SM_(?:AGENT_|TEST_|(?:COMMAND|CONFIG|INSECURE_HTTP|ORG|TOKEN|T
  */
 export function loadConfig(sources: ConfigSources): Config {
   const { env, cwd } = sources;
-  const { values, problems } = readSettings(withTerminal(configSchema(sources.endpointNames), sources.tty ?? false), {
-    file: readBaseFile(sources),
-    env,
-    prefix: "SM_",
-    foreign,
-    readText: (path) => readFileSync(resolve(cwd, path), "utf8"),
-  });
+  const { values, problems, warnings } = readSettings(
+    withTerminal(configSchema(sources.endpointNames), sources.tty ?? false),
+    {
+      file: readBaseFile(sources),
+      env,
+      prefix: "SM_",
+      foreign,
+      readText: (path) => readFileSync(resolve(cwd, path), "utf8"),
+      replaced,
+    },
+  );
   const config = values as Config;
   settleMethods(config);
+  if (warnings.length > 0) config.warnings = warnings;
   problems.push(...contradictions(config));
   if (problems.length > 0) throw new StartupError(problems.join("\n"));
 

@@ -52,6 +52,8 @@ export interface Sources {
   foreign: RegExp;
   /** Reads the file that a `_FILE` variable names; throws what node:fs throws. */
   readText(path: string): string;
+  /** Former keys and the keys that replace them: a value has no effect and gives a warning. */
+  replaced?: Readonly<Record<string, string>>;
 }
 
 interface Setting {
@@ -63,15 +65,42 @@ interface Setting {
 
 type Tree = { [key: string]: unknown };
 
-/** Every value of the schema, with defaults, and one line per error. The values are valid only without errors. */
-export function readSettings(schema: TObject, sources: Sources): { values: unknown; problems: string[] } {
-  const settings = [...leaves(schema, [], sources.prefix)];
+/**
+ * Every value of the schema, with defaults, one line per error, and one per warning. The values are valid only without
+ * errors.
+ */
+export function readSettings(
+  schema: TObject,
+  given: Sources,
+): { values: unknown; problems: string[]; warnings: string[] } {
+  const settings = [...leaves(schema, [], given.prefix)];
   const values: Tree = {};
   const problems: string[] = [];
+  const { sources, warnings } = withoutReplaced(given);
   for (const setting of settings) put(values, setting.path, setting.schema.default);
   if (sources.file !== null) readFileValues(settings, sources.file, values, problems);
   readVariables(settings, sources, values, problems);
-  return { values, problems };
+  return { values, problems, warnings };
+}
+
+/** The sources without former keys, and a warning for each. */
+function withoutReplaced(sources: Sources): { sources: Sources; warnings: string[] } {
+  const warnings: string[] = [];
+  const values = structuredClone(sources.file?.values ?? {});
+  const env = { ...sources.env };
+  for (const [key, by] of Object.entries(sources.replaced ?? {})) {
+    const path = key.split(".");
+    const name = path.pop()!;
+    const section = path.reduce<unknown>((tree, part) => (isObject(tree) ? tree[part] : undefined), values);
+    if (isObject(section) && Object.hasOwn(section, name)) {
+      delete section[name];
+      warnings.push(`${key} in ${sources.file!.name} has no effect any more: ${by} replaces it`);
+    }
+    const variable = sources.prefix + key.replaceAll(".", "__").toUpperCase();
+    if (env[variable] !== undefined) warnings.push(`${variable} has no effect any more: ${by} replaces it`);
+    delete env[variable];
+  }
+  return { sources: { ...sources, env, file: sources.file === null ? null : { ...sources.file, values } }, warnings };
 }
 
 function* leaves(schema: TObject, path: string[], prefix: string): Generator<Setting> {

@@ -43,12 +43,15 @@ export const subscribers = Type.Object({
 });
 
 export const alerts = Type.Object({
-  digest_threshold: whole(
-    20,
-    0,
-    100_000,
-    "A chat, mail or SMS channel gets one digest when more incidents than this open within a minute; 0: never",
-  ),
+  round_secs: Type.Integer({
+    default: 30,
+    minimum: 0,
+    maximum: 300,
+    // 0, or at least 10: a shorter round is no pause for a person.
+    not: { minimum: 1, maximum: 9 },
+    description: "Shortest time between two messages of a channel for people, seconds; 0: each notice alone",
+    expects: "0, or a whole number from 10 to 300",
+  }),
   heartbeat_url: text(
     "",
     "URL that is requested every minute while monitoring and alerting work, for a dead-man's switch; empty: none",

@@ -26,7 +26,7 @@ t.test("the heartbeat: once a minute by one replica, while everything works", as
   const replica = { ...system, sql: pool() };
   const silent: System = {
     ...system,
-    config: { ...system.config, alerts: { digest_threshold: 20, heartbeat_url: "" } },
+    config: { ...system.config, alerts: { round_secs: 30, heartbeat_url: "" } },
   };
 
   t.equal(await beat(silent), "off");

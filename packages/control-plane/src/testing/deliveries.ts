@@ -21,7 +21,7 @@ interface Row {
   delivered_at: Date | null;
   channel_id: string | null;
   channel_name: string;
-  digest_id: string | null;
+  message_id: string | null;
 }
 
 const fine: SinkAnswer = (_request, reply) => void reply.writeHead(200).end("ok");
@@ -44,7 +44,10 @@ export async function deliveryScene(t: Teardown) {
     /** A deliverer on a pool of its own, as on another replica. */
     deliverer(t: Teardown, { pool, system }: OwnedWorld) {
       const sql = pool();
-      const running = startDeliverer({ ...system, sql }, openHub(sql, system.log), { ca: sink.ca });
+      const running = startDeliverer({ ...system, sql }, openHub(sql, system.log), {
+        ca: sink.ca,
+        sharedTime: async () => system.clock.now(),
+      });
       t.teardown(() => running.stop());
       return running;
     },
@@ -74,5 +77,5 @@ export async function deliveryScene(t: Teardown) {
 
 const rows = ({ sql }: OwnedWorld) => sql<Row[]>`
   select id, state, reason, attempt_count, next_attempt_at, leased_until, delivered_at, channel_id, channel_name,
-    digest_id
+    message_id
   from deliveries order by created_at, id`;

@@ -27,6 +27,8 @@ const w = await scene.world(t, {
   SM_CHANNELS__WHATSAPP__NUMBER: "+15550001111",
   SM_CHANNELS__ENDPOINTS__SLACK: sink.url,
   SM_CHANNELS__ENDPOINTS__TELEGRAM: sink.url,
+  SM_CHANNELS__ENDPOINTS__TWILIO: sink.url,
+  SM_CHANNELS__ENDPOINTS__PLIVO: sink.url,
   SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "40",
 });
 const { sql, clock, owner } = w;
@@ -135,6 +137,34 @@ t.test("a message carries the link; an echo of it in a reply is masked; the reco
   sink.answer = (_request, reply) => void reply.writeHead(200).end("ok");
 });
 
+t.test("a message of several incidents: all at once, one cause alone, and later ones only where asked", async (t) => {
+  const channel = await webhookTo(owner, sink.url, `#ops ${newId()}`);
+  const [first, second, third] = [await notified(channel), await notified(channel), await notified(channel)];
+  await sql`
+    update deliveries set delivered_at = created_at,
+      covers = array[${first.incidentId}::uuid, ${second.incidentId}::uuid]
+    where incident_id = ${first.incidentId}`;
+  const states = () =>
+    Promise.all([first, second, third].map(async (one) => (await acknowledged(one.incidentId)) !== null));
+  const page = (await ask("GET", first.path, undefined, html)).text;
+  t.match(page, /Acknowledge 2 incidents/);
+  t.match(page, /This channel was told of 1 other open\s+incident,/);
+  t.strictSame(await states(), [false, false, false]);
+  t.equal((await ask("POST", `${first.path}?part=${second.incidentId}`)).status, 204);
+  t.strictSame(await states(), [false, true, false], "one cause alone");
+  t.equal((await ask("POST", `${first.path}?part=${third.incidentId}`)).status, 410, "not a cause of the message");
+  t.equal((await ask("POST", first.path)).status, 204);
+  t.strictSame(await states(), [true, true, false], "what the message listed");
+  t.equal((await ask("POST", `${first.path}?part=later`)).status, 204);
+  t.strictSame(await states(), [true, true, true]);
+  // An incident that ended and failed again after the message is another outage.
+  await sql`
+    update incidents set acknowledged_at = null, outage_since = ${new Date(clock.now() + 60_000)}
+    where id = ${second.incidentId}`;
+  await ask("POST", first.path);
+  t.strictSame(await states(), [true, false, true]);
+});
+
 const slack = (payload: object, { at = clock.now(), key = signing } = {}) => {
   const body = new URLSearchParams({ payload: JSON.stringify(payload) }).toString();
   const timestamp = String(Math.floor(at / 1000));
@@ -241,6 +271,10 @@ t.test(
     t.equal(await send(" Ack. ", credentials.auth_token, "SM1"), 204);
     matchObject(t, await acknowledged(mine.incidentId), { type: "channel", id, name: "Phone" });
     t.equal(await acknowledged(other.incidentId), null, "not what it was not notified of");
+    const replies = () =>
+      sink.received.filter(({ path }) => path.includes("/Messages")).map(({ body }) => String(body));
+    await until(() => replies().length === 1, "the reply");
+    t.match(new URLSearchParams(replies()[0]).get("Body"), "Acknowledged 1 incident. 1 open.");
     await unacknowledgeIncident(owner, mine.incidentId);
     t.equal(await send(" Ack. ", credentials.auth_token, "SM1"), 204);
     t.equal(await acknowledged(mine.incidentId), null, "a repeated message is ignored");

@@ -1,16 +1,16 @@
 import { page } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
-import { linkedIncident } from "./service.ts";
+import { linkedMessage } from "./service.ts";
 
 /** The page of a link in a notification. It changes nothing, because scanners of mails open links. */
 export const acknowledgePages = [
   page("/a/{token}", "public", async ({ ctx, params }) => {
     const token = params["token"]!;
-    const linked = await linkedIncident(ctx, token);
+    const linked = await linkedMessage(ctx, token);
     return {
       view: "acknowledge/show",
       data: { token, linked },
-      status: linked === null ? 404 : linked.incident.state === "closed" ? 410 : 200,
+      status: linked === null ? 404 : linked.isOver || linked.incident?.state === "closed" ? 410 : 200,
       headers: secretAddress,
     };
   }),

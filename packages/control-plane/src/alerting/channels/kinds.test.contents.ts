@@ -1,4 +1,4 @@
-import type { Content, Notice } from "./message.ts";
+import type { Content, Notice, Round, RoundLine } from "./message.ts";
 
 /*
  * Contents that the conformance suite sends through every kind.
@@ -21,10 +21,52 @@ const notice: Notice = {
   url: "https://status.example.org/incidents/01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90?tab=a&all=1",
   acknowledge_url: "https://status.example.org/a/AZMfLnwafTCbXi9qTI1ekkrQ3o0m9cQ1Yl7uT2bX5wA",
 };
-const over = { ...notice, acknowledge_url: null };
+const silent = { ...notice, acknowledge_url: null };
 
 const minor = { ...notice, severity: "minor", urgency: "low", monitor_name: "Search" } as const;
-const group = (cause: string | null, total: number, worst: Notice) => ({ cause, total, worst });
+
+const line = (changes: Partial<RoundLine>): RoundLine => ({
+  cause: null,
+  severity: "major",
+  said: "opened",
+  fresh: 1,
+  open: 1,
+  recovered: 0,
+  brief: 0,
+  level: null,
+  since: "2026-11-22T14:02:31.000Z",
+  began_at: null,
+  ended_at: null,
+  error: "connection refused",
+  same_error: true,
+  names: ["Checkout API"],
+  brief_names: [],
+  ...changes,
+});
+const host = { kind: "host", value: "db-1.example.org" } as const;
+const names = ["Checkout API", "Search", "Cart", "Login", "Images"];
+const round = (lines: RoundLine[], changes: Partial<Round> = {}): Content => ({
+  kind: "round",
+  round: {
+    said: lines[0]!.said,
+    severity: lines[0]!.severity,
+    fresh: lines.reduce((sum, { fresh }) => sum + fresh, 0),
+    recovered: lines.reduce((sum, { recovered }) => sum + recovered, 0),
+    brief: lines.reduce((sum, { brief }) => sum + brief, 0),
+    causes: lines.length,
+    lines,
+    url: "https://status.example.org/incidents",
+    acknowledge_url: notice.acknowledge_url ?? null,
+    ...changes,
+  },
+});
+const over = {
+  began_at: "2026-11-22T14:02:31.000Z",
+  ended_at: "2026-11-22T15:10:00.000Z",
+  since: null,
+  open: 0,
+  fresh: 0,
+};
 
 /** One content of every kind of message that a channel gets. */
 export const contents: Record<string, Content> = {
@@ -37,7 +79,7 @@ export const contents: Record<string, Content> = {
   resolved: {
     kind: "notice",
     notice: {
-      ...over,
+      ...silent,
       reason: "resolved",
       ended_at: "2026-11-22T15:10:00.000Z",
       duration_secs: 4049,
@@ -47,7 +89,7 @@ export const contents: Record<string, Content> = {
   },
   "resolved after it reopened": {
     kind: "notice",
-    notice: { ...over, reason: "resolved", ended_at: "2026-11-22T18:10:00.000Z", duration_secs: 1200 },
+    notice: { ...silent, reason: "resolved", ended_at: "2026-11-22T18:10:00.000Z", duration_secs: 1200 },
   },
   test: {
     kind: "test",
@@ -63,40 +105,25 @@ export const contents: Record<string, Content> = {
   },
 };
 
-/** Digests, for kinds that take them. */
-export const digests: Record<string, Content> = {
-  digest: {
-    kind: "digest",
-    digest: {
-      reason: "opened",
-      total: 904,
-      groups: [group("db-1.example.org", 880, notice), group("eu-west", 20, minor), group(null, 4, minor)],
-      url: "https://status.example.org/incidents",
-    },
-  },
-  "digest, resolved": {
-    kind: "digest",
-    digest: {
-      reason: "resolved",
-      total: 2,
-      groups: [group("db-1.example.org", 2, { ...notice, reason: "resolved" })],
-      url: "https://status.example.org/incidents",
-    },
-  },
-  "digest, outside the active hours": {
-    kind: "digest",
-    digest: {
-      reason: "held",
-      total: 14,
-      open: 1,
-      notices: [
-        notice,
-        { ...minor, ended_at: "2026-11-23T15:10:00.000Z" },
-        { ...notice, reason: "resolved", ended_at: "2026-11-23T15:00:00.000Z" },
-      ],
-      url: "https://status.example.org/incidents",
-    },
-  },
+/** Messages of several notices, for kinds that may have rounds. */
+export const rounds: Record<string, Content> = {
+  "round, opened": round(
+    [
+      line({ cause: host, fresh: 879, open: 880, names }),
+      line({ cause: { kind: "tag", value: "eu-west" }, severity: "minor", fresh: 20, open: 20, same_error: false }),
+      line({ names: ["Blog"], error: null }),
+    ],
+    { fresh: 904, causes: 6 },
+  ),
+  "round, not acknowledged": round([line({ said: "unacknowledged", level: 2, cause: host, fresh: 5, open: 5, names })]),
+  "round, resolved": round(
+    [
+      line({ ...over, said: "resolved", cause: host, recovered: 2, names: ["Checkout API", "Search"] }),
+      line({ ...over, said: "resolved", recovered: 1, names: ["Blog"] }),
+    ],
+    { acknowledge_url: null },
+  ),
+  "round, opened and ended": round([line({ ...over, said: "brief", brief: 1, names: [], brief_names: ["Blog"] })]),
 };
 
 /** A hostile name: mentions, formatting, a hidden link, a closing tag and a right-to-left override. */
@@ -121,25 +148,22 @@ export const hostileContents: Record<string, Content> = {
   },
 };
 
-/** {@link hostileContents} for kinds that take digests. */
-export const hostileDigests: Record<string, Content> = {
-  digest: {
-    kind: "digest",
-    digest: {
-      reason: "opened",
-      total: 10_000,
-      groups: Array.from({ length: 50 }, (_, at) => group(`${hostileName} ${at}`, 200, hostile)),
-      url: notice.url,
-    },
-  },
-  "digest, outside the active hours": {
-    kind: "digest",
-    digest: {
-      reason: "held",
-      total: 10_000,
-      open: 10_000,
-      notices: Array.from({ length: 10 }, () => hostile),
-      url: notice.url,
-    },
-  },
+/** {@link hostileContents} for kinds that may have rounds. */
+export const hostileRounds: Record<string, Content> = {
+  round: round(
+    Array.from({ length: 10 }, (_, at) =>
+      line({
+        cause: { kind: "host", value: `${hostileName} ${at}` },
+        fresh: 200,
+        open: 200,
+        brief: 3,
+        error: longText,
+        names: Array.from({ length: 5 }, () => hostileName),
+        brief_names: Array.from({ length: 5 }, () => hostileName),
+        began_at: "2026-11-22T14:02:31.000Z",
+        ended_at: "2026-11-22T15:10:00.000Z",
+      }),
+    ),
+    { fresh: 10_000, causes: 50 },
+  ),
 };

@@ -10,7 +10,7 @@ import { createOutbound } from "../../platform/outbound/client.ts";
 import { type SinkAnswer, startSink } from "../../testing/sink.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { exampleKeys, kindCases, type Sent } from "./kinds.test.cases.ts";
-import { contents, digests, hostileContents, hostileDigests } from "./kinds.test.contents.ts";
+import { contents, hostileContents, hostileRounds, rounds } from "./kinds.test.contents.ts";
 import { type ChannelConfig, channelKinds, type ChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
 import type { Content } from "./message.ts";
@@ -63,7 +63,8 @@ const messageOf = (content: Content): ChannelMessage => ({
   content,
   sentAt: Date.parse("2026-11-22T14:04:00.000Z"),
 });
-const contentsOf = (type: ChannelType) => (channelKinds[type].digests ? { ...contents, ...digests } : contents);
+const contentsOf = (type: ChannelType) =>
+  channelKinds[type].rounds === "never" ? contents : { ...contents, ...rounds };
 
 /** Sends through a stored channel to the sink. Returns the HTTP status; the DeliveryError where that fails. */
 async function deliver(type: ChannelType, deadlineMs?: number): Promise<number | null | DeliveryError> {
@@ -258,7 +259,7 @@ t.test("secrets are sealed, masked, and refused as ***", async (t) => {
 t.test("hostile texts neither mention nor format, and stay within the vendor's limits", async (t) => {
   for (const type of types) {
     const { texts, markup, overLimit } = kindCases[type];
-    const all = channelKinds[type].digests ? { ...hostileContents, ...hostileDigests } : hostileContents;
+    const all = channelKinds[type].rounds === "never" ? hostileContents : { ...hostileContents, ...hostileRounds };
     for (const [name, content] of Object.entries(all))
       for (const { method, body, headers } of await sentFor(type, content)) {
         const shown = texts(body);
@@ -279,8 +280,9 @@ t.test("hostile texts neither mention nor format, and stay within the vendor's l
 t.test("every notice but the recovery links to the page that acknowledges, whole, whatever else is long", async (t) => {
   for (const type of types)
     for (const [name, content] of Object.entries({ ...contentsOf(type), ...hostileContents })) {
-      if (content.kind === "digest") continue;
-      const url = content.notice.acknowledge_url;
+      if (content.kind === "reply") continue;
+      const url = content.kind === "round" ? content.round.acknowledge_url : content.notice.acknowledge_url;
+      if (content.kind === "round" && content.round.fresh === 0) continue;
       const bodies = (await sentFor(type, content)).map(({ body }) => body);
       const found = bodies.some((body) => body.includes("/a/AZMfLnwaf") || body.includes("%2Fa%2FAZMfLnwaf"));
       t.equal(found, url !== null, `${type}, ${name}`);
@@ -301,8 +303,8 @@ t.test("times that people read are in the zone of the organisation, whatever the
       if (content.kind === "notice" && content.notice.acknowledged_by != null) continue;
       const inUtc = await timesIn(type, content);
       const zoned = await timesIn(type, { ...content, zone: "Asia/Tokyo" });
-      // The name of the zone is longer: a text of limited length may hold fewer times, a digest by SMS none.
-      if (!(type === "sms" && content.kind === "digest"))
+      // The name of the zone is longer: a text of limited length may hold fewer times, a round by SMS none.
+      if (!(type === "sms" && content.kind === "round"))
         t.equal(zoned.length > 0, inUtc.length > 0, `${type}, ${name}`);
       const later = (time: string) => String((Number(time.slice(0, 2)) + 9) % 24).padStart(2, "0") + time.slice(2, 6);
       t.strictSame(

@@ -1,3 +1,4 @@
+import { errorInWords } from "@statusmesh/shared/checks";
 import { duration } from "../../platform/html/format.ts";
 import type { Severity } from "../../platform/db/severity.ts";
 import { minuteIn } from "../../platform/zoned.ts";
@@ -44,45 +45,78 @@ export interface Notice {
   changes?: number;
 }
 
-/** Incidents that opened or closed together, in one message instead of one each. */
-export interface Digest {
-  reason: "opened" | "resolved" | "unacknowledged";
-  /** Incidents in all groups. */
-  total: number;
-  /** Largest first. `cause` is the destination host or else the tag that the monitors share; null for none. */
-  groups: readonly { cause: string | null; total: number; worst: Notice }[];
-  /** The list of incidents in the console. */
-  url: string;
-}
+/** What a message or a line of it says first. `brief`: opened and ended before the channel was told. */
+export type Said = Exclude<Reason, "reopened"> | "brief";
 
-/** What became of incidents outside the active hours of a channel, in one message when they begin. */
-export interface HeldDigest {
-  reason: "held";
-  total: number;
-  /** Those that are open still. */
+/** Incidents of one cause, in one message. */
+export interface RoundLine {
+  /** Null for a single incident. A region by its name. */
+  cause: { kind: "host" | "tag" | "error" | "region"; value: string } | null;
+  severity: Severity;
+  said: Said;
+  /** Open incidents that the message is about, and all open ones of the cause that the channel was told of. */
+  fresh: number;
   open: number;
-  /** The first ones: those that are open, the worst first, then those that ended, the last first. */
-  notices: readonly Notice[];
-  /** The list of incidents in the console. */
-  url: string;
+  recovered: number;
+  brief: number;
+  /** Level of the escalation ladder, from 1. */
+  level: number | null;
+  /** Start of the oldest open outage, RFC 3339. */
+  since: string | null;
+  /** Start and end of those that are over. */
+  began_at: string | null;
+  ended_at: string | null;
+  /** The most frequent error, and whether it is that of all. */
+  error: string | null;
+  same_error: boolean;
+  /** At most five monitors of the message, the worst first; and of those that are brief. */
+  names: readonly string[];
+  brief_names: readonly string[];
 }
 
-/** Content of a message. `test` is a test message. */
+/** Everything that a channel is told at one moment, in one message. */
+export interface Round {
+  said: Said;
+  severity: Severity;
+  fresh: number;
+  recovered: number;
+  brief: number;
+  /** Lines, those that are not shown included. */
+  causes: number;
+  /** The most severe first, then the largest. */
+  lines: readonly RoundLine[];
+  /** The list of incidents in the console. */
+  url: string;
+  /** As in a {@link Notice}. */
+  acknowledge_url?: string | null;
+}
+
+/** What a mail of a channel needs besides its text. */
+export interface MailThread {
+  /** Host of the control plane, for ids. */
+  host: string;
+  /** Ids of the earlier mails about its incidents, oldest first, without the host. */
+  earlier: readonly string[];
+}
+
+/** Content of a message. `test` is a test message, `reply` answers a message of a person. */
 export type Content = (
   | { kind: "notice"; notice: Notice }
-  | { kind: "digest"; digest: Digest | HeldDigest }
+  | { kind: "round"; round: Round }
   | { kind: "test"; notice: Notice }
+  | { kind: "reply"; text: string }
 ) & {
   /** Time zone of the organisation, in which people read times; UTC when left out. */
   zone?: string;
 };
 
 /** Content about one incident. */
-export type SingleContent = Exclude<Content, { kind: "digest" }>;
+export type SingleContent = Exclude<Content, { kind: "round" } | { kind: "reply" }>;
 
-/** The content of a kind whose `digests` is false, so that none comes to it. */
+/** The content of a kind that never has rounds. */
 export function single(content: Content): SingleContent {
-  if (content.kind === "digest") throw new Error("this kind of channel takes no digest");
+  if (content.kind === "round" || content.kind === "reply")
+    throw new Error("this kind of channel takes one notice at a time");
   return content;
 }
 
@@ -109,7 +143,6 @@ export interface MessageText {
 
 export const maxNameLength = 200;
 const maxCauseLength = 500;
-const maxGroups = 10;
 
 /**
  * Text of customers on one line of at most `maxLength` characters: white space collapsed, without control, format and
@@ -133,7 +166,9 @@ function shorten(text: string, maxLength: number): string {
 
 export function messageText(content: Content): MessageText {
   const { zone = "UTC" } = content;
-  if (content.kind === "digest") return digestText(content.digest, zone);
+  if (content.kind === "round") return roundText(content.round, zone);
+  if (content.kind === "reply")
+    return { tone: "up", urgent: false, title: content.text, facts: [], url: "", acknowledgeUrl: null, linkLabel: "" };
   if (content.kind === "test")
     return {
       tone: "test",
@@ -269,54 +304,94 @@ function headline({ reason, severity, ...notice }: Notice, zone: string): string
   return capital(state);
 }
 
-function heldText({ total, open, notices, url }: HeldDigest, zone: string): MessageText {
-  const facts = notices.map((notice) => {
-    const name = nameAndError(notice);
-    const from = minuteIn(notice.started_at, zone);
-    if (notice.ended_at === null) return { label: headline(notice, zone), value: `${name}, since ${from}` };
-    const label = notice.reason === "resolved" ? "Recovered" : "Opened and closed";
-    return { label, value: `${name}, ${from} to ${minuteIn(notice.ended_at, zone)}, ${lengthOf(notice)}` };
-  });
-  if (total > notices.length) facts.push({ label: "More", value: count(total - notices.length, "incident") });
-  const shown = notices.filter(({ ended_at }) => ended_at === null);
-  return {
-    tone: open === 0 ? "up" : shown.some(({ severity }) => severity !== "minor") ? "down" : "degraded",
-    urgent: shown.some(({ urgency }) => urgency === "high"),
-    title: `${count(total, "incident")} outside the active hours, ${open === 0 ? "all closed" : `${open} still open`}`,
-    facts,
-    url,
-    acknowledgeUrl: null,
-    linkLabel: "View incidents",
-  };
-}
-
-/** `Checkout API (connection refused)`. */
-const nameAndError = ({ monitor_name: name, error_sample: error }: Notice): string =>
-  plain(name, 80) + (error === null ? "" : ` (${plain(error, 120)})`);
-
 const count = (number: number, one: string): string => `${number} ${one}${number === 1 ? "" : "s"}`;
 
-function digestText(digest: Digest | HeldDigest, zone: string): MessageText {
-  if (digest.reason === "held") return heldText(digest, zone);
-  const { reason, total, groups, url } = digest;
-  const resolved = reason === "resolved";
-  const shown = groups.slice(0, maxGroups);
-  const facts = shown.map(({ cause, total: size, worst }) => ({
-    label: cause === null ? "Others" : plain(cause, maxNameLength),
-    value: `${count(size, "monitor")}, for example ${nameAndError(worst)}`,
+/** What a subject says first. */
+function stateOf({ said, severity, level }: RoundLine): string {
+  const down = severity === "minor" ? "degraded" : severity === "critical" ? "critical" : "down";
+  if (said === "unacknowledged")
+    return `${capital(down)}, not acknowledged${level === null ? "" : ` (level ${level})`}`;
+  if (said === "reminder") return `Still ${down}`;
+  if (said === "escalated") return `Escalated to ${severity}`;
+  return said === "resolved" ? "Recovered" : said === "brief" ? "Opened and ended" : capital(down);
+}
+
+/** `12 monitors on gw-1.acme.internal`; of an error or a region also the worst one, because others may share it. */
+function subjectOf({ cause, fresh, recovered, brief, names, brief_names }: RoundLine): string {
+  const size = fresh || recovered || brief;
+  const first = plain((fresh + recovered > 0 ? names : brief_names)[0] ?? "", maxNameLength);
+  if (size === 1 || cause === null) return first;
+  const isShared = cause.kind === "host" || cause.kind === "tag";
+  return `${isShared ? `${size} monitors` : `${first} and ${size - 1} more`} ${causeWords(cause)}`;
+}
+
+function causeWords({ kind, value }: NonNullable<RoundLine["cause"]>): string {
+  const text = plain(value, maxNameLength);
+  return { host: `on ${text}`, tag: `with tag ${text}`, error: `with ${text}`, region: `in ${text}` }[kind];
+}
+
+/** `12 down, 11 new, since 14:02 UTC, connection refused: a, b, c and 9 more`. */
+function lineText(line: RoundLine, zone: string): string {
+  const { fresh, open, recovered, said, severity, since, error, names } = line;
+  const state = severity === "minor" ? "degraded" : "down";
+  const isNew = said === "opened" || said === "escalated";
+  const over = recovered > 0 ? [`${recovered === 1 && open === 0 ? "" : `${recovered} `}recovered`] : [];
+  const parts =
+    open === 0
+      ? over
+      : [line.cause === null ? state : `${open} ${state}`, ...(isNew && fresh < open ? [`${fresh} new`] : []), ...over];
+  if (open > 0 && since !== null) parts.push(`since ${minuteIn(since, zone)}`);
+  if (open === 0 && line.ended_at !== null)
+    parts.push(`${minuteIn(line.began_at!, zone)} to ${minuteIn(line.ended_at, zone)}`);
+  if (fresh > 0 && error !== null) parts.push(`${line.same_error ? "" : "mostly "}${plain(errorInWords(error), 120)}`);
+  if (line.cause === null) return parts.join(", ");
+  return `${parts.join(", ")}: ${named(names, fresh + recovered)}`;
+}
+
+/** `a, b and 3 more` */
+function named(names: readonly string[], total: number): string {
+  const shown = names.map((name) => plain(name, 80)).join(", ");
+  return total > names.length ? `${shown} and ${total - names.length} more` : shown;
+}
+
+function roundText(round: Round, zone: string): MessageText {
+  const { lines, causes, brief, said, severity } = round;
+  const shown = lines.filter(({ fresh, recovered }) => fresh + recovered > 0);
+  const facts = shown.map((line) => ({
+    label: line.cause === null ? plain(line.names[0] ?? "", maxNameLength) : plain(line.cause.value, maxNameLength),
+    value: lineText(line, zone),
   }));
-  const rest = groups.slice(maxGroups).reduce((sum, group) => sum + group.total, 0);
-  if (rest > 0) facts.push({ label: "More", value: `${rest} monitors in other groups` });
-  const worst = groups.some((group) => group.worst.severity !== "minor");
+  const told = lines.reduce((sum, { fresh, recovered }) => sum + fresh + recovered, 0);
+  const rest = round.fresh + round.recovered - told;
+  if (rest > 0)
+    facts.push({ label: "More", value: `${count(rest, "monitor")} of ${count(causes - lines.length, "other cause")}` });
+  if (brief > 0) {
+    const names = lines.flatMap(({ brief_names }) => brief_names).slice(0, 5);
+    const times = lines.filter((line) => line.brief > 0 && line.ended_at !== null);
+    const from = times.map(({ began_at }) => began_at!).toSorted()[0];
+    const to = times
+      .map(({ ended_at }) => ended_at!)
+      .toSorted()
+      .at(-1);
+    const span = from === undefined ? "" : `, ${minuteIn(from, zone)} to ${minuteIn(to!, zone)}`;
+    facts.push({ label: "Opened and ended", value: `${count(brief, "incident")}${span}: ${named(names, brief)}` });
+  }
+  const isOpen = round.fresh > 0;
+  const [first] = lines;
+  const more = shown.length === 0 ? 0 : causes - 1 - lines.filter((line) => line.fresh + line.recovered === 0).length;
+  const title =
+    first === undefined
+      ? "Nothing is open"
+      : shown.length === 0
+        ? `Opened and ended: ${brief === 1 ? subjectOf(first) : count(brief, "incident")}`
+        : `${stateOf(first)}: ${subjectOf(first)}${more > 0 ? `, ${count(more, "more cause")}` : ""}`;
   return {
-    tone: resolved ? "up" : worst ? "down" : "degraded",
-    urgent: !resolved && groups.some((group) => group.worst.urgency === "high"),
-    title: `${total} monitors ${resolved ? "recovered" : worst ? "are down" : "are degraded"}${
-      reason === "unacknowledged" ? ", not acknowledged" : ""
-    }`,
+    tone: !isOpen ? "up" : severity === "minor" ? "degraded" : "down",
+    urgent: isOpen && severity !== "minor" && said !== "reminder",
+    title,
     facts,
-    url,
-    acknowledgeUrl: null,
+    url: round.url,
+    acknowledgeUrl: isOpen ? (round.acknowledge_url ?? null) : null,
     linkLabel: "View incidents",
   };
 }

@@ -18,6 +18,7 @@ export function present(system: Pick<System, "sealer">, row: ChannelRow): Channe
     is_default: row.is_default,
     active_hours: row.active_hours,
     min_severity: row.min_severity,
+    rounds: row.rounds,
     targets_count: row.targets_count,
     tested_at: isoOrNull(row.tested_at),
     config: masked(system, row),

@@ -59,7 +59,7 @@ export const isReachable = (sql: Db, { userId, everyDevice, kept = [] }: Reach) 
 
 export const columns = (sql: Db) =>
   sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, is_default, active_hours, min_severity,
-    tested_at, write_source, created_at, updated_at, managed, owner_id, device_name,
+    rounds, tested_at, write_source, created_at, updated_at, managed, owner_id, device_name,
     (select jsonb_build_object('user_id', u.id, 'email', u.email) from users u where u.id = channels.owner_id)
       as person,
     (select count(*)::int from target_alerts a where a.channel_id = channels.id) as targets_count,
@@ -74,11 +74,12 @@ const hoursJson = (sql: Db, { active_hours: hours }: Pick<ChannelRow, "active_ho
 export async function insertChannel(sql: Db, row: NewChannelRow): Promise<ChannelRow> {
   return await rowOf(sql<ChannelRow[]>`
     insert into channels
-      (id, org_id, name, kind, config, enabled, is_default, active_hours, min_severity, write_source, created_at,
-        updated_at)
+      (id, org_id, name, kind, config, enabled, is_default, active_hours, min_severity, rounds, write_source,
+        created_at, updated_at)
     values
       (${row.id}, ${row.org_id}, ${row.name}, ${row.kind}, ${sql.json(row.config)}, ${row.enabled},
-        ${row.is_default}, ${hoursJson(sql, row)}, ${row.min_severity}, ${row.write_source}, ${row.created_at},
+        ${row.is_default}, ${hoursJson(sql, row)}, ${row.min_severity}, ${row.rounds}, ${row.write_source},
+        ${row.created_at},
         ${row.updated_at})
     returning ${columns(sql)}`);
 }
@@ -97,6 +98,11 @@ export async function selectChannel(
 export async function selectShared(sql: Db, orgId: string): Promise<ChannelRow[]> {
   return await sql<ChannelRow[]>`
     select ${columns(sql)} from channels where org_id = ${orgId} and owner_id is null order by id`;
+}
+
+/** An enabled channel of any organisation, for the hook that has authenticated its account. */
+export async function selectAnyChannel(sql: Db, id: string): Promise<ChannelRow | null> {
+  return await firstOf(sql<ChannelRow[]>`select ${columns(sql)} from channels where id = ${id} and enabled`);
 }
 
 /** Oldest first. */
@@ -144,7 +150,7 @@ export async function updateChannel(
     set name = ${row.name}, device_name = ${row.device_name}, kind = ${row.kind}, config = ${sql.json(row.config)},
       enabled = ${row.enabled},
       is_default = ${row.is_default}, active_hours = ${hoursJson(sql, row)},
-      min_severity = ${row.min_severity}, tested_at = ${row.tested_at},
+      min_severity = ${row.min_severity}, rounds = ${row.rounds}, tested_at = ${row.tested_at},
       disabled_reason = ${row.disabled_reason},
       verified_at = ${row.verified_at}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}
@@ -268,4 +274,12 @@ export async function lookAtHeld(sql: Db, channelId: string, at: Date): Promise<
   await sql`
     update deliveries set next_attempt_at = ${at}
     where channel_id = ${channelId} and state = 'held' and held_by = 'hours'`;
+}
+
+/** Ends the rounds of a channel whose notices leave in another way now: what waits is due. */
+export async function endRounds(sql: Db, channelId: string, at: Date): Promise<void> {
+  await sql`delete from channel_rounds where channel_id = ${channelId}`;
+  await sql`
+    update deliveries set next_attempt_at = ${at}
+    where channel_id = ${channelId} and state = 'pending' and attempt_count = 0 and next_attempt_at > ${at}`;
 }

@@ -23,8 +23,16 @@ import type { ChannelKind } from "./kinds/kind.ts";
 import { subscriptionFields } from "./kinds/web_push.ts";
 
 export type { ChannelConfig } from "./kinds/index.ts";
-export { type Content, type Digest, type HeldDigest, type Notice, type Reason, reasons } from "./message.ts";
-export { severities } from "../../platform/db/severity.ts";
+export {
+  type Content,
+  type MailThread,
+  type Notice,
+  type Reason,
+  reasons,
+  type Round,
+  type RoundLine,
+} from "./message.ts";
+export { severities, type Severity } from "../../platform/db/severity.ts";
 
 const tagged = {
   discriminator: "type",
@@ -111,6 +119,13 @@ const fields = {
     "The channel is notified of incidents of this severity and higher ones",
     "major",
   ),
+  rounds: nullable(
+    Flag(
+      "True: notices that come within seconds leave as one message; false: each alone. null: as the kind does, which " +
+        "is true for people and false for webhooks. PagerDuty and Opsgenie always get each alone",
+      null,
+    ),
+  ),
 };
 
 export const ChannelCreate = Shape("ChannelCreate", "A new channel", {
@@ -120,6 +135,7 @@ export const ChannelCreate = Shape("ChannelCreate", "A new channel", {
   is_default: Type.Optional(Type.Boolean({ ...fields.is_default, default: false })),
   active_hours: Type.Optional(fields.active_hours),
   min_severity: Type.Optional(Type.Unsafe<MinSeverity>({ ...fields.min_severity, default: "minor" })),
+  rounds: Type.Optional(fields.rounds),
   ...ignored,
 });
 export type ChannelCreate = Static<typeof ChannelCreate>;

@@ -1,4 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { newId } from "@statusmesh/shared/ids";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { System } from "../../platform/context.ts";
 import { encryptPush } from "../../platform/crypto/push-message.ts";
@@ -13,14 +14,14 @@ import {
 import { allowsHttp, refuseDeniedUrls } from "./config-rules.ts";
 import { type ChannelConfig, channelKinds, isChannelType, kindOf } from "./kinds/index.ts";
 import { deliver } from "./kinds/deliver.ts";
-import { type ChannelMessage, DeliveryError, type PushMessage } from "./kinds/kind.ts";
+import { type ChannelKind, type ChannelMessage, DeliveryError, type PushMessage } from "./kinds/kind.ts";
 import { disableChannel } from "./disabling.ts";
 import { contactOf, pushKeysOf } from "./push-keys.ts";
 import { acknowledgeTokenIn, messageText } from "./message.ts";
 import { secretMask } from "./presenting.ts";
 import { openConfig } from "./sealing.ts";
 import { addressToConfirm, confirmedMailHeaders } from "./verification.ts";
-import type { ChannelRow } from "./queries.ts";
+import { type ChannelRow, selectAnyChannel } from "./queries.ts";
 
 /** A channel for the deliverer: the secrets of its config are sealed. */
 export type StoredChannel = Pick<ChannelRow, "id" | "org_id" | "kind" | "config">;
@@ -85,25 +86,30 @@ export async function mailHeaders(system: System, id: string, config: ChannelCon
   return headers;
 }
 
-/** Host of a stored channel, and whether the channel takes digests. Null for a config that cannot be opened. */
-export function receiverOf(system: System, channel: StoredChannel): { host: string; digests: boolean } | null {
+/** Host of a stored channel. Null for a config that cannot be opened. */
+export function hostOf(system: System, channel: StoredChannel): string | null {
   try {
     const config = opened(system, channel);
-    const kind = kindOf(config);
-    return { host: kind.host(config), digests: kind.digests };
+    return kindOf(config).host(config);
   } catch {
     return null;
   }
 }
 
-/** Kinds whose channels take a digest of many incidents. */
-export const digestingKinds = (): string[] =>
-  Object.values(channelKinds)
-    .filter(({ digests }) => digests)
-    .map(({ type }) => type);
+/** Kinds whose channels may have rounds, and those that have them unless the channel says otherwise. */
+export function roundKinds(): { possible: string[]; usual: string[] } {
+  const kinds = Object.values(channelKinds);
+  const of = (chosen: readonly ChannelKind["rounds"][]) =>
+    kinds.filter(({ rounds }) => chosen.includes(rounds)).map(({ type }) => type);
+  return { possible: of(["usual", "possible"]), usual: of(["usual"]) };
+}
 
-/** True where a digest replaces the notices of many incidents: for people, not for machines. */
-export const kindTakesDigests = (kind: string): boolean => isChannelType(kind) && channelKinds[kind].digests;
+/** True for kinds that people read, false for those of machines. */
+export const isForPeople = (kind: string): boolean => isChannelType(kind) && channelKinds[kind].rounds === "usual";
+
+/** True for kinds that wake people or charge by message: what is over by then is not sent to them. */
+export const isForPhones = (kind: string): boolean =>
+  isChannelType(kind) && (channelKinds[kind] as ChannelKind).phone === true;
 
 /** True where changes of a target that flaps are sent as well: to machines that count them. */
 export const kindTakesEveryChange = (kind: string): boolean => isChannelType(kind) && channelKinds[kind].everyChange;
@@ -179,6 +185,18 @@ async function sendPush(system: System, http: Outbound, push: PushMessage): Prom
     },
     body: encryptPush(Buffer.from(push.content), push.keys),
   });
+}
+
+/** Answers a message of a person through a stored channel, once: a reply that is lost is not sent again. */
+export async function replyThrough(system: System, channelId: string, text: string): Promise<void> {
+  try {
+    const channel = await selectAnyChannel(system.sql, channelId);
+    if (channel === null) return;
+    const message = { deliveryId: newId(), content: { kind: "reply", text } as const, sentAt: system.clock.now() };
+    await sendThrough(system, channel, message, channelOutbound(system, { deadlineMs: tellDeadlineMs }));
+  } catch (error) {
+    system.log.debug({ channel: channelId, reason: messageOf(error) }, "a reply could not be sent");
+  }
 }
 
 /** How long a hook of a vendor waits for {@link tellVendor}, ms. */

@@ -50,10 +50,13 @@ export { DeliveryError } from "./kinds/kind.ts";
 export { openConfigPartly as openedConfig, resealChannels, unreadableChannels } from "./sealing.ts";
 export {
   channelOutbound,
-  digestingKinds,
-  kindTakesDigests,
+  hostOf,
+  isForPeople,
+  isForPhones,
   kindTakesEveryChange,
   receiverOf,
+  replyThrough,
+  roundKinds,
   sendThrough,
   tellVendor,
 } from "./sending.ts";
@@ -106,7 +109,7 @@ export async function connectChannel(
 
 async function insertNew(
   tx: ActorCtx,
-  input: Pick<ChannelCreate, "name" | "config" | "enabled" | "is_default" | "active_hours" | "min_severity">,
+  input: Pick<ChannelCreate, "name" | "config" | "enabled" | "is_default" | "active_hours" | "min_severity" | "rounds">,
   id = newId(),
 ): Promise<{ channel: Channel; mail: VerificationMail | null }> {
   const at = new Date(tx.clock.now());
@@ -121,6 +124,7 @@ async function insertNew(
     is_default: input.is_default ?? false,
     active_hours: checkedHours(input.active_hours ?? null),
     min_severity: input.min_severity ?? "minor",
+    rounds: input.rounds ?? null,
     write_source: tx.writeSource,
     created_at: at,
     updated_at: at,
@@ -231,12 +235,15 @@ export async function updateChannel(
       is_default: patch.is_default ?? row.is_default,
       active_hours: patch.active_hours === undefined ? row.active_hours : checkedHours(patch.active_hours),
       min_severity: patch.min_severity ?? row.min_severity,
+      rounds: patch.rounds === undefined ? row.rounds : patch.rounds,
       verified_at: patch.config === undefined ? row.verified_at : null,
       tested_at: patch.config === undefined ? row.tested_at : null,
       write_source: tx.writeSource,
       updated_at: new Date(tx.clock.now()),
     };
     if (patch.config !== undefined) await queries.resetHealth(tx.sql, id);
+    if (changed.rounds !== row.rounds || changed.kind !== row.kind)
+      await queries.endRounds(tx.sql, id, changed.updated_at);
     if (patch.active_hours !== undefined) await queries.lookAtHeld(tx.sql, id, changed.updated_at);
     const verification = patch.config === undefined ? null : await beginVerification(tx, changed, patch.config);
     const before = present(tx, row);

@@ -1,15 +1,15 @@
-import { arrayOf, type Db, firstOf } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, type Db, firstOf } from "../../platform/db/sql.ts";
 
-/** The incident and the channel of a delivery. */
+/** The channel of a message, and the incidents that the message listed as open. */
 export interface LinkedChannel {
   org_id: string;
-  incident_id: string;
+  incident_ids: string[];
   /** `person`: of a device, how its person is called. */
   channel: { id: string; name: string; kind: string; person: string | null };
 }
 
-const columns = (sql: Db) => sql`
-  d.org_id, d.incident_id, jsonb_build_object('id', c.id, 'name', c.name, 'kind', c.kind, 'person',
+const channelJson = (sql: Db) => sql`
+  jsonb_build_object('id', c.id, 'name', c.name, 'kind', c.kind, 'person',
     (select coalesce(u.name, u.email) from users u where u.id = c.owner_id)) as channel`;
 
 /** A viewer, who changes nothing in the console, does not from a device either. */
@@ -17,25 +17,64 @@ const mayAcknowledge = (sql: Db) => sql`
   (c.owner_id is null or exists (select from memberships m
     where m.org_id = c.org_id and m.user_id = c.owner_id and m.role <> 'viewer'))`;
 
-/** Null where the channel was disabled or deleted or is the device of a viewer, and for an incident that was none. */
+/**
+ * Incidents that a message `d` covers: those that it listed as open when it was sent. One that has ended since and
+ * failed again is another outage.
+ */
+const covered = (sql: Db) => sql`
+  array(select i.id from incidents i
+        where i.org_id = d.org_id and i.id = any(coalesce(d.covers, array[d.incident_id])) and not i.retracted
+          and (d.covers is null or i.outage_since is null or d.delivered_at is null or i.outage_since <= d.delivered_at)
+        order by i.id) as incident_ids`;
+
+/**
+ * Null where the channel was disabled or deleted or is the device of a viewer, and for a message about incidents that
+ * were none.
+ */
 export async function selectLinkedChannel(sql: Db, deliveryId: string): Promise<LinkedChannel | null> {
-  return await firstOf(sql<LinkedChannel[]>`
-    select ${columns(sql)}
+  const found = await firstOf(sql<LinkedChannel[]>`
+    select d.org_id, ${covered(sql)}, ${channelJson(sql)}
     from deliveries d
     join channels c on c.id = d.channel_id and c.org_id = d.org_id and c.enabled
     join orgs o on o.id = d.org_id and o.deleted_at is null
-    join incidents i on i.id = d.incident_id and not i.retracted
     where d.id = ${deliveryId} and ${mayAcknowledge(sql)}`);
+  return found === null || found.incident_ids.length === 0 ? null : found;
 }
 
-/** Open incidents that nobody has acknowledged and that a channel was notified of: once each, at most 1,000. */
-export async function selectWaiting(sql: Db, channelIds: readonly string[]): Promise<LinkedChannel[]> {
+/** What the last opening, level or reminder of each channel covers. */
+export async function selectLastTold(sql: Db, channelIds: readonly string[]): Promise<LinkedChannel[]> {
   return await sql<LinkedChannel[]>`
-    select distinct on (i.id) ${columns(sql)}
+    select d.org_id, ${covered(sql)}, ${channelJson(sql)}
     from channels c
     join orgs o on o.id = c.org_id and o.deleted_at is null
-    join incidents i on i.org_id = c.org_id and i.ended_at is null and i.acknowledged_at is null and not i.retracted
-    join deliveries d on d.incident_id = i.id and d.channel_id = c.id and d.state = 'delivered'
-    where c.id = any(${arrayOf(channelIds)}::uuid[]) and c.enabled
-    order by i.id, c.id limit 1000`;
+    cross join lateral (
+      select coalesce(l.message_id, l.id) as id from deliveries l
+      where l.channel_id = c.id and l.state = 'delivered'
+        and l.reason in ('opened', 'reopened', 'escalated', 'unacknowledged', 'reminder')
+      order by l.delivered_at desc, l.created_at desc, l.id desc limit 1) last
+    join deliveries d on d.id = last.id
+    where c.id = any(${arrayOf(channelIds)}::uuid[]) and c.enabled`;
+}
+
+/** Everything open that each channel was notified of; of a channel at most 10,000. */
+export async function selectEverythingTold(sql: Db, channelIds: readonly string[]): Promise<LinkedChannel[]> {
+  return await sql<LinkedChannel[]>`
+    select c.org_id, ${channelJson(sql)}, array(
+      select i.id from incidents i
+      where i.org_id = c.org_id and i.ended_at is null and not i.retracted and exists (
+        select from deliveries d where d.incident_id = i.id and d.channel_id = c.id and d.state = 'delivered')
+      order by i.id limit 10000) as incident_ids
+    from channels c
+    join orgs o on o.id = c.org_id and o.deleted_at is null
+    where c.id = any(${arrayOf(channelIds)}::uuid[]) and c.enabled`;
+}
+
+/** Open incidents that nobody has acknowledged, that a channel was notified of, without the given ones. */
+export async function selectLater(sql: Db, { channel, incident_ids }: LinkedChannel): Promise<string[]> {
+  return await columnOf<string>(sql`
+    select i.id from incidents i join channels c on c.id = ${channel.id} and c.org_id = i.org_id
+    where i.ended_at is null and i.acknowledged_at is null and not i.retracted
+      and i.id <> all(${arrayOf(incident_ids)}::uuid[]) and exists (
+        select from deliveries d where d.incident_id = i.id and d.channel_id = c.id and d.state = 'delivered')
+    order by i.id limit 10000`);
 }

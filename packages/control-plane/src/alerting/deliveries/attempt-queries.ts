@@ -1,5 +1,6 @@
 import { columnOf, type Db } from "../../platform/db/sql.ts";
 import type { ClaimedDelivery } from "./claim-queries.ts";
+import { maxAttempts } from "./retry.ts";
 
 /** One attempt and what follows from it. Times are Unix ms. */
 export interface AttemptRow {
@@ -14,12 +15,14 @@ export interface AttemptRow {
   pausedUntil: number | null;
   /** False when nothing was sent: the attempt does not change the health of the channel. */
   sent: boolean;
+  /** True for a message that has failed permanently: each of its deliveries is sent once by itself. */
+  dissolves: boolean;
 }
 
 /**
- * Records attempts, ends their leases and updates the health of the channels, in one statement. For a digest it records
- * the attempt at each of its deliveries. Returns the ids of the written ones: an attempt whose lease was lost writes
- * nothing.
+ * Records attempts, ends their leases and updates the health of the channels, in one statement. Of a message it writes
+ * the first delivery: {@link settleMembers} writes the others. Returns the ids of the written ones: an attempt whose
+ * lease was lost writes nothing.
  *
  * Locks are taken in the order channels, deliveries, channel_health, which is also that of a channel's deletion.
  */
@@ -37,9 +40,10 @@ export async function recordAttempts(sql: Db, attempts: readonly AttemptRow[]): 
         ${attempts.map(({ state }) => state)}::text[],
         ${attempts.map(({ nextAttemptAt }) => time(nextAttemptAt))}::timestamptz[],
         ${attempts.map(({ pausedUntil }) => time(pausedUntil))}::timestamptz[],
-        ${`{${attempts.map(({ sent }) => sent).join()}}`}::boolean[]
+        ${`{${attempts.map(({ sent }) => sent).join()}}`}::boolean[],
+        ${`{${attempts.map(({ dissolves }) => dissolves).join()}}`}::boolean[]
       ) with ordinality
-        as g (id, leased_until, at, ok, status, error, state, next_attempt_at, paused_until, sent, position)
+        as g (id, leased_until, at, ok, status, error, state, next_attempt_at, paused_until, sent, dissolves, position)
     ), kept_channels as (
       select c.id from channels c
       where c.id in (select d.channel_id from deliveries d join given g on g.id = d.id)
@@ -49,16 +53,16 @@ export async function recordAttempts(sql: Db, attempts: readonly AttemptRow[]): 
       where d.state = 'pending' and d.leased_until = g.leased_until and (select count(*) from kept_channels) >= 0
       order by d.id
       for update of d
-    ), members as (
-      select held.id as held_id, held.id from held
-      union all
-      select held.id, d.id from held join deliveries d on d.digest_id = held.id and d.id <> held.id
     ), written as (
       update deliveries d
-      set state = held.state, attempt_count = d.attempt_count + 1, leased_until = null,
-          next_attempt_at = held.next_attempt_at, delivered_at = case when held.ok then held.at end
-      from members join held on held.id = members.held_id
-      where d.id = members.id and d.state = 'pending'
+      set state = case when held.dissolves then 'pending' else held.state end, attempt_count = d.attempt_count + 1,
+          leased_until = null, next_attempt_at = case when held.dissolves then held.at else held.next_attempt_at end,
+          delivered_at = case when held.ok then held.at end, alone = d.alone or held.dissolves,
+          message_id = case when held.dissolves then null else d.message_id end,
+          attempts_before = case when held.dissolves then d.attempt_count + 1 - ${maxAttempts - 1}
+                                 else d.attempts_before end
+      from held
+      where d.id = held.id and d.state = 'pending'
       returning d.id, d.attempt_count, held.at, held.ok, held.status, held.error
     ), logged as (
       insert into delivery_attempts (delivery_id, number, at, ok, status, error)

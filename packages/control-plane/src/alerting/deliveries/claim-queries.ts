@@ -19,6 +19,7 @@ export interface Acknowledgement {
 export interface ClaimedDelivery {
   id: string;
   org_id: string;
+  incident_id: string;
   channel_id: string | null;
   channel_name: string;
   notice: Notice;
@@ -26,8 +27,10 @@ export interface ClaimedDelivery {
   acknowledged: Acknowledgement | null;
   /** Attempts so far, without those before a person had it sent again. */
   attempts: number;
-  /** Its own id when the message is a digest of every delivery with this id; else null. */
-  digest_id: string | null;
+  /** Its own id when the message is of every delivery with this id, in a round; else null. */
+  message_id: string | null;
+  /** True for the first attempt of such a message. */
+  begins: boolean;
   /** Also the lease token: two leases of one delivery never end at the same time. */
   leased_until: Date;
   /** Key of the receiver's host at the last attempt; null before the first. */
@@ -36,17 +39,26 @@ export interface ClaimedDelivery {
   channel: Pick<StoredChannel, "id" | "org_id" | "kind" | "config" | "enabled" | "disabled_reason"> | null;
 }
 
-/** Rules of digests for a claim; see {@link holdMs}. */
-export interface StormRules {
-  /** Kinds of channels that take digests; empty turns them off. */
-  kinds: readonly string[];
-  /** More incidents than this within a minute are a storm. */
-  threshold: number;
-  /** From this number of incidents on, notices wait {@link holdMs} to see whether it becomes one. */
-  near: number;
-  holdMs: number;
-  /** Fewer incidents, but more than one: how long their notices wait. */
-  severalMs: number;
+/** True while the channel has rounds. */
+export const isInRounds = async (sql: Db, channelId: string, kinds: RoundKinds): Promise<boolean> =>
+  await valueOf<boolean>(sql`
+    select coalesce((select ${inRounds(sql, kinds)} from channels c where c.id = ${channelId}), false)`);
+
+/** Kinds of channels that may have rounds, and those that have them unless the channel says otherwise. */
+export interface RoundKinds {
+  possible: readonly string[];
+  usual: readonly string[];
+}
+
+/** Condition on a channel `c`: its notices leave in rounds. */
+const inRounds = (sql: Db, { possible, usual }: RoundKinds) => sql`
+  (c.kind = any(${[...possible]}::text[]) and coalesce(c.rounds, c.kind = any(${[...usual]}::text[])))`;
+
+/** Rules of rounds for a claim. */
+export interface RoundRules {
+  kinds: RoundKinds;
+  /** Shortest time between two messages of a channel, seconds; 0: each notice leaves alone. */
+  secs: number;
 }
 
 export interface ClaimLimits {
@@ -55,8 +67,8 @@ export interface ClaimLimits {
   channels: FreePlaces;
   hosts: FreePlaces;
   orgs: FreePlaces;
-  storms: StormRules;
-  /** Unix ms. */
+  rounds: RoundRules;
+  /** By the database's clock, Unix ms. */
   now: number;
   leasedUntil: number;
 }
@@ -64,10 +76,13 @@ export interface ClaimLimits {
 /** A receiver that has asked for a pause gets one message at a time for this long afterwards, seconds. */
 const gentleSecs = 60;
 
-/** Condition on `d`: pending, due and not leased; of a digest, only the first delivery. */
-export const isDue = (sql: Db, at: Date) => sql`
-  d.state = 'pending' and d.next_attempt_at <= ${at} and (d.leased_until is null or d.leased_until <= ${at})
-  and (d.digest_id is null or d.digest_id = d.id)`;
+/** Condition on `d`: pending and not leased; of a message, only its first delivery. */
+const isFree = (sql: Db, at: Date) => sql`
+  d.state = 'pending' and (d.leased_until is null or d.leased_until <= ${at})
+  and (d.message_id is null or d.message_id = d.id)`;
+
+/** Condition on `d`: {@link isFree} and due. */
+export const isDue = (sql: Db, at: Date) => sql`${isFree(sql, at)} and d.next_attempt_at <= ${at}`;
 
 /** Condition on `d`: no older delivery for the same incident and channel is pending. */
 export const isNext = (sql: Db) => sql`
@@ -75,57 +90,25 @@ export const isNext = (sql: Db) => sql`
               where older.incident_id = d.incident_id and older.channel_id = d.channel_id and older.state = 'pending'
                 and (older.created_at, older.id) < (d.created_at, d.id))`;
 
-/** Condition on `d`: a first attempt of a notice that a digest may replace. */
-export const isFresh = (sql: Db) => sql`
-  d.attempt_count = 0 and d.digest_id is null
-  and d.reason in ('opened', 'reopened', 'resolved', 'unacknowledged')`;
-
-/** The storm that the notice of `d` belongs to: openings, recoveries and levels of ladders have their own. */
-export const stormOf = (sql: Db) => sql`
-  case when d.reason in ('resolved', 'unacknowledged') then d.reason else 'opened' end`;
+/** How long the series of a channel outlives its last round, seconds: deliverers look at it in time. */
+const graceSecs = 5;
+/** Critical incidents within this time are one message, seconds. */
+const criticalSecs = 10;
 
 /**
- * Common table expressions `waiting` (ids of channels with pending deliveries, by one index probe each, however many
- * deliveries wait), `digesting` (those that take digests now) and `storms` (organisations with several
- * incidents that opened, or closed, within the last minute or whose first notices still wait).
+ * Common table expressions up to `open_channels`: channels with pending deliveries whose receiver has asked for no
+ * pause, with the free places of the channel, its host and its organisation. `gentle`: a pause has just ended.
+ * `from_urgency`: deliveries of this urgency may leave now. Channels are found by one index probe each, however many
+ * deliveries wait.
  */
-export const waitingAndStorms = (sql: Db, at: Date, { kinds }: StormRules) => sql`
+const openChannels = (sql: Db, at: Date, { channels, hosts, orgs, rounds }: ClaimLimits) => sql`
   waiting as (
     (select channel_id from deliveries where state = 'pending' and channel_id is not null order by channel_id limit 1)
     union all
     select (select d.channel_id from deliveries d
             where d.state = 'pending' and d.channel_id > w.channel_id order by d.channel_id limit 1)
     from waiting w where w.channel_id is not null
-  ), digesting as materialized (
-    select c.id, c.org_id
-    from waiting w
-    join channels c on c.id = w.channel_id
-    join orgs o on o.id = c.org_id and o.deleted_at is null
-    left join channel_health h on h.channel_id = c.id
-    where c.enabled and c.kind = any(${[...kinds]}::text[]) and coalesce(h.paused_until <= ${at}, true)
-  ), storms as materialized (
-    select org_id, storm, count(distinct incident_id) as incidents
-    from (select d.org_id, d.incident_id, ${stormOf(sql)} as storm
-          from (select distinct org_id from digesting) o
-          cross join lateral (
-            select d.org_id, d.incident_id, d.reason from deliveries d
-            where d.org_id = o.org_id and d.reason in ('opened', 'reopened', 'resolved', 'unacknowledged')
-              and d.created_at > ${at}::timestamptz - interval '1 minute') d
-          union all
-          select d.org_id, d.incident_id, ${stormOf(sql)}
-          from digesting c
-          cross join lateral (
-            select d.org_id, d.incident_id, d.reason from deliveries d
-            where d.channel_id = c.id and d.state = 'pending' and ${isFresh(sql)}) d) notices
-    group by 1, 2
-    having count(distinct incident_id) > 1
-  )`;
-
-/**
- * Common table expressions up to `open_channels`: channels with pending deliveries whose receiver has asked for no
- * pause, with the free places of the channel, its host and its organisation. `gentle`: a pause has just ended.
- */
-const openChannels = (sql: Db, at: Date, { channels, hosts, orgs }: ClaimLimits) => sql`
+  ),
   channels_free as (${freePlaces(sql, channels)}),
   hosts_free as (${freePlaces(sql, hosts)}),
   orgs_free as (${freePlaces(sql, orgs)}),
@@ -134,9 +117,16 @@ const openChannels = (sql: Db, at: Date, { channels, hosts, orgs }: ClaimLimits)
            coalesce(channels_free.free, ${channels.limit}) as channel_free,
            coalesce(hosts_free.free, ${hosts.limit}) as host_free,
              coalesce(orgs_free.free, ${orgs.limit}) as org_free,
-           coalesce(h.paused_until > ${at}::timestamptz - make_interval(secs => ${gentleSecs}), false) as gentle
+           coalesce(h.paused_until > ${at}::timestamptz - make_interval(secs => ${gentleSecs}), false) as gentle,
+           ${rounds.secs > 0} and ${inRounds(sql, rounds.kinds)} as in_rounds, r.last_left_at,
+           case when r.due_at is null or r.due_at <= ${at} then 0
+                when r.last_left_at <= ${at}::timestamptz - make_interval(secs => ${rounds.secs}) then 1
+                when r.critical_at <= ${at}::timestamptz - make_interval(secs => ${criticalSecs})
+                  then least(3, r.severity + 1)
+                else r.severity + 1 end as from_urgency
     from waiting w
     join channels c on c.id = w.channel_id
+    left join channel_rounds r on r.channel_id = c.id
     join orgs o on o.id = c.org_id and o.deleted_at is null
     left join channel_health h on h.channel_id = c.id
     left join hosts_free on hosts_free.key = coalesce(h.host_key, c.id::text)
@@ -147,42 +137,75 @@ const openChannels = (sql: Db, at: Date, { channels, hosts, orgs }: ClaimLimits)
   )`;
 
 /**
- * Due deliveries of `open_channels`, as many as each has places, and those of deleted channels. Notices of a storm that
- * a digest may replace are left out.
+ * What may leave now of `open_channels`, as much as each has places, and of deleted channels. In rounds that is a
+ * message whose next attempt is due, and the most urgent delivery that waits, which begins a message (`begins`).
  */
-const candidates = (sql: Db, at: Date, { hosts, orgs, storms, now }: ClaimLimits) => sql`
-  select c.org_id, c.host, c.host_free, c.org_free, next.id, next.next_attempt_at, next.turn
+const candidates = (sql: Db, at: Date, { hosts, orgs }: ClaimLimits) => sql`
+  select c.org_id, c.host, c.host_free, c.org_free, next.id, next.next_attempt_at, next.begins, c.last_left_at,
+    row_number() over (partition by c.id order by next.begins, next.next_attempt_at, next.id) as turn
   from open_channels c
   cross join lateral (
-    select d.id, d.next_attempt_at, row_number() over (order by d.next_attempt_at, d.id) as turn
-    from deliveries d
-    where d.channel_id = c.id and ${isDue(sql, at)} and ${isNext(sql)}
-      and not (${isFresh(sql)} and c.id in (select id from digesting)
-               and exists (select from storms s
-                           where s.org_id = d.org_id and s.storm = ${stormOf(sql)}
-                             and (s.incidents > ${storms.threshold}
-                                  -- Levels are due to the second: they wait for no more to come.
-                                  or d.reason <> 'unacknowledged'
-                                    and d.created_at > case when s.incidents >= ${storms.near}
-                                    then ${new Date(now - storms.holdMs)}::timestamptz
-                                    else ${new Date(now - storms.severalMs)}::timestamptz end)))
-    order by d.next_attempt_at, d.id
+    (select d.id, d.next_attempt_at, false as begins from deliveries d
+     where not c.in_rounds and d.channel_id = c.id and ${isDue(sql, at)} and ${isNext(sql)}
+     order by d.next_attempt_at, d.id limit least(c.channel_free, c.host_free))
+    union all
+    (select d.id, d.next_attempt_at, false from deliveries d
+     where c.in_rounds and d.channel_id = c.id and d.alone and ${isDue(sql, at)} and ${isNext(sql)}
+     order by d.next_attempt_at, d.id limit least(c.channel_free, c.host_free))
+    union all
+    (select d.id, d.next_attempt_at, false from deliveries d
+     where c.in_rounds and d.channel_id = c.id and d.message_id = d.id and ${isDue(sql, at)}
+     order by d.next_attempt_at, d.id limit least(c.channel_free, c.host_free))
+    union all
+    (select d.id, d.next_attempt_at, true from deliveries d
+     where c.in_rounds and d.channel_id = c.id and d.state = 'pending' and d.message_id is null and not d.alone
+       and d.urgency >= c.from_urgency and d.leased_until is null and ${isNext(sql)}
+     order by d.urgency desc, d.created_at, d.id limit 1)
+    order by next_attempt_at, id
     limit case when c.gentle
       then greatest(0, 1 - (select count(*) from deliveries busy
                             where busy.channel_id = c.id and busy.state = 'pending' and busy.leased_until > ${at}))
       else least(c.channel_free, c.host_free) end
   ) next
   union all
-  select d.org_id, '', ${hosts.limit}, ${orgs.limit}, d.id, d.next_attempt_at, 1
+  select d.org_id, '', ${hosts.limit}, ${orgs.limit}, d.id, d.next_attempt_at, false, null, 1
   from deliveries d
   join orgs o on o.id = d.org_id and o.deleted_at is null
   where d.channel_id is null and ${isDue(sql, at)}`;
 
 /**
- * Claims deliveries that are due and not leased, for every organisation. A delivery waits while an older one for the
- * same incident and channel is pending, so a recovery never overtakes the opening. Deliveries of deleted organisations
- * are held, and those of a receiver that has asked for a pause. Free places of a host go to its organisations in turn,
- * and so do those of the process.
+ * Common table expressions `first_rounds` and `next_rounds`: the channels whose round begins with a row of `due`. A row
+ * that another process has changed since stays as it is, so that one of them begins the round. Rounds end after 1, 4
+ * and then 10 times their shortest time; a series ends when nothing has left at the end of its round.
+ */
+const beginRounds = (sql: Db, at: Date, { secs }: RoundRules) => sql`
+  first_rounds as (
+    insert into channel_rounds (channel_id, round, last_left_at, due_at, critical_at, severity)
+    select due.channel_id, 1, ${at}, ${at}::timestamptz + make_interval(secs => ${secs}),
+      case when due.urgency = 3 then ${at}::timestamptz else '-infinity' end, due.urgency
+    from due where due.begins and due.last_left_at is null
+    on conflict (channel_id) do nothing
+    returning channel_id
+  ), next_rounds as (
+    update channel_rounds r set
+      round = case when s.is_over then 1 else r.round + 1 end, last_left_at = ${at},
+      due_at = ${at}::timestamptz + make_interval(secs => ${secs} * case
+        when s.is_over then 1 when r.round = 1 then 4 else 10 end),
+      critical_at = case when due.urgency = 3 then ${at} else r.critical_at end,
+      severity = case when s.is_over then due.urgency else greatest(r.severity, due.urgency) end,
+      causes = case when s.is_over then '{}' else r.causes end
+    from due cross join lateral (
+      select ${at} > q.due_at + make_interval(secs => ${graceSecs}) as is_over from channel_rounds q
+      where q.channel_id = due.channel_id) s
+    where due.begins and r.channel_id = due.channel_id and r.last_left_at = due.last_left_at
+    returning r.channel_id
+  )`;
+
+/**
+ * Claims deliveries that may leave and are not leased, for every organisation. A delivery waits while an older one for
+ * the same incident and channel is pending, so a recovery never overtakes the opening. Deliveries of deleted
+ * organisations are held, and those of a receiver that has asked for a pause. Free places of a host go to its
+ * organisations in turn, and so do those of the process.
  *
  * Limits of 5 sends per channel and 50 in all were tried before: ten channels of a vendor that hung took all 50, and
  * all other notices waited. So hosts and organisations have places, too. Channels are found first, by one index probe
@@ -192,11 +215,10 @@ const candidates = (sql: Db, at: Date, { hosts, orgs, storms, now }: ClaimLimits
  * checked again when it is locked.
  */
 export async function claimDeliveries(sql: Db, limits: ClaimLimits): Promise<ClaimedDelivery[]> {
-  const { room, storms, now, leasedUntil } = limits;
+  const { room, rounds, now, leasedUntil } = limits;
   const at = new Date(now);
   return await sql<ClaimedDelivery[]>`
-    with recursive ${waitingAndStorms(sql, at, storms)},
-    ${openChannels(sql, at, limits)},
+    with recursive ${openChannels(sql, at, limits)},
     candidates as (${candidates(sql, at, limits)}),
     by_org as (
       select *, row_number() over (partition by host, org_id order by turn, next_attempt_at, id) as org_turn
@@ -204,11 +226,11 @@ export async function claimDeliveries(sql: Db, limits: ClaimLimits): Promise<Cla
     ), by_host as (
       select *, row_number() over (partition by host order by org_turn, next_attempt_at, id) as host_place from by_org
     ), chosen as (
-      select id, next_attempt_at, org_free,
+      select id, next_attempt_at, org_free, begins, last_left_at,
              row_number() over (partition by org_id order by next_attempt_at, id) as org_place
       from by_host where host_place <= host_free
     ), due as (
-      select d.id, h.host_key,
+      select d.id, d.channel_id, d.urgency, chosen.begins, chosen.last_left_at, h.host_key,
              case when c.id is not null then
                jsonb_build_object('id', c.id, 'org_id', c.org_id, 'kind', c.kind, 'config', c.config,
                                   'enabled', c.enabled, 'disabled_reason', c.disabled_reason) end as channel
@@ -216,17 +238,22 @@ export async function claimDeliveries(sql: Db, limits: ClaimLimits): Promise<Cla
       join deliveries d on d.id = chosen.id
       left join channels c on c.id = d.channel_id and c.org_id = d.org_id
       left join channel_health h on h.channel_id = c.id
-      where chosen.org_place <= chosen.org_free and ${isDue(sql, at)}
+      where chosen.org_place <= chosen.org_free and ${isFree(sql, at)}
+        and (chosen.begins and d.message_id is null or not chosen.begins and d.next_attempt_at <= ${at})
       order by chosen.org_place, chosen.next_attempt_at, d.id
       limit ${room}
       for update of d skip locked
-    ), leased as (
-      update deliveries d set leased_until = ${new Date(leasedUntil)}
-      where d.id = any(array(select due.id from due))
-      returning d.id, d.org_id, d.incident_id, d.channel_id, d.channel_name, d.notice, d.digest_id,
+    ), ${beginRounds(sql, at, rounds)}, leased as (
+      update deliveries d set leased_until = ${new Date(leasedUntil)},
+        message_id = case when due.begins then d.id else d.message_id end
+      from due
+      where d.id = due.id
+        and (not due.begins or exists (select from first_rounds b where b.channel_id = d.channel_id
+                                       union all select from next_rounds b where b.channel_id = d.channel_id))
+      returning d.id, d.org_id, d.incident_id, d.channel_id, d.channel_name, d.notice, d.message_id,
                 d.attempt_count - d.attempts_before as attempts, d.leased_until
     )
-    select leased.*, due.host_key, due.channel, (
+    select leased.*, due.begins, due.host_key, due.channel, (
       select jsonb_build_object('at', i.acknowledged_at, 'actor_type', e.actor_type, 'name', e.actor_name,
         'channel_type', e.detail ->> 'channel_type', 'person', e.detail ->> 'person')
       from incidents i join incident_events e on e.incident_id = i.id and e.kind = 'acknowledged'
@@ -240,11 +267,18 @@ export async function isAnyPending(sql: Db): Promise<boolean> {
   return await anyOf(sql, sql`from deliveries where state = 'pending'`);
 }
 
-/** Time at which the next delivery becomes due, or a pause of a receiver ends; null for none. */
-export async function nextDueAt(sql: Db, now: number): Promise<Date | null> {
+/**
+ * Time at which the next delivery becomes due, a round may leave, or a pause of a receiver ends; null for none. A round
+ * without a delivery that waits costs one look.
+ */
+export async function nextDueAt(sql: Db, now: number, { secs }: RoundRules): Promise<Date | null> {
   const at = new Date(now);
   return await valueOf<Date | null>(sql`
     select least((select min(next_attempt_at) from deliveries where state = 'pending' and next_attempt_at > ${at}),
+                 (select min(times.at) from channel_rounds r cross join lateral (values
+                    (r.due_at), (r.last_left_at + make_interval(secs => ${secs})),
+                    (r.critical_at + make_interval(secs => ${criticalSecs}))) times (at)
+                  where r.due_at > ${at} and times.at > ${at}),
                  (select min(paused_until) from channel_health where paused_until > ${at})) as at`);
 }
 

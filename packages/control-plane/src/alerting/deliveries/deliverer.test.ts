@@ -1,6 +1,6 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import { updateChannel, deleteChannel } from "../channels/service.ts";
+import { deleteChannel, roundKinds, updateChannel } from "../channels/service.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
 import { writeDeliveries } from "./outbox.ts";
 import { dropHeldNotices } from "./service.ts";
@@ -11,7 +11,6 @@ import { openIncident, outboxNotice, webhookTo } from "../../testing/scene.ts";
 import { newOrg } from "../../testing/world.ts";
 import { recordAttempts } from "./attempt-queries.ts";
 import { claimDeliveries, releaseDelivery } from "./claim-queries.ts";
-import { stormRules } from "./digest.ts";
 import { channelLimit, openPlaces } from "./limits.ts";
 import { maxAttempts } from "./retry.ts";
 
@@ -381,7 +380,7 @@ t.test(
     const limits = () => ({
       ...openPlaces(w.clock.now),
       room: 10,
-      storms: stormRules(0),
+      rounds: { kinds: roundKinds(), secs: 30 },
       now: w.clock.now(),
       leasedUntil: w.clock.now() + 60_000,
     });
@@ -408,6 +407,7 @@ t.test(
       nextAttemptAt: w.clock.now(),
       pausedUntil: null,
       sent: true,
+      dissolves: false,
     } as const;
     t.equal((await recordAttempts(w.sql, [lateAttempt])).size, 0);
     await releaseDelivery(w.sql, held!);

@@ -86,29 +86,24 @@ export async function dropOfDeleted(sql: Db): Promise<void> {
 }
 
 /**
- * Sends what has waited for the hours of a channel: in one digest where its kind takes digests. What is not true any
- * more is dropped; of an incident that opened and ended meanwhile, a digest has one line. Returns the number of
- * deliveries. An incident that changes at this moment is left for the next look.
+ * Sends what has waited for the hours of a channel. What is not true any more is dropped; of an incident that opened
+ * and ended meanwhile, people read one line (`forPeople`). Returns the number of deliveries. An incident that changes
+ * at this moment is left for the next look.
  */
-export async function sendWaiting(sql: Db, channelId: string, at: Date, digests: boolean): Promise<number> {
+export async function sendWaiting(sql: Db, channelId: string, at: Date, forPeople: boolean): Promise<number> {
   return await valueOf<number>(sql`
     with waiting as materialized (
-      select d.id, d.created_at, d.notice ->> 'ended_at' is not null as is_over, case
+      select d.id, case
           when d.reason = 'resolved' then true
           when i.retracted then false
-          when i.ended_at is not null then ${digests} and d.notice ->> 'ended_at' is not null
+          when i.ended_at is not null then ${forPeople} and d.notice ->> 'ended_at' is not null
           else true end as leaves
       from deliveries d join incidents i on i.id = d.incident_id
       where d.channel_id = ${channelId} and d.state = 'held' and d.held_by = 'hours'
       order by i.id for update of i, d skip locked
-    ), leaving as (
-      select id, first_value(id) over (order by created_at, id) as leader,
-        ${digests} and (count(*) over () > 1 or is_over) as is_digest
-      from waiting where leaves
     ), done as (
-      update deliveries d set state = case when l.id is null then 'dropped' else 'pending' end,
-        next_attempt_at = case when l.id is not null then ${at}::timestamptz end,
-        digest_id = case when l.is_digest then l.leader end
-      from waiting w left join leaving l on l.id = w.id where d.id = w.id returning d.state)
+      update deliveries d set state = case when w.leaves then 'pending' else 'dropped' end,
+        next_attempt_at = case when w.leaves then ${at}::timestamptz end
+      from waiting w where d.id = w.id returning d.state)
     select count(*) filter (where state = 'pending')::integer as sent, pg_notify(${deliveriesChannel}, '') from done`);
 }

@@ -1,6 +1,6 @@
 import { inBatches, inTransaction, type System } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/sql.ts";
-import { isWithin, kindTakesDigests, nextBegin } from "../channels/service.ts";
+import { isWithin, isForPeople, nextBegin } from "../channels/service.ts";
 import * as queries from "./held-queries.ts";
 
 /** Few enough that one transaction is short. */
@@ -39,7 +39,7 @@ async function releaseByHours(system: System): Promise<number> {
       const channel = await queries.keepChannel(sql, id);
       if (channel === null) return 0;
       const begin = nextBegin(channel.active_hours, now);
-      if (begin <= now) return await queries.sendWaiting(sql, id, new Date(now), kindTakesDigests(channel.kind));
+      if (begin <= now) return await queries.sendWaiting(sql, id, new Date(now), isForPeople(channel.kind));
       await queries.waitUntil(sql, id, new Date(begin));
       return 0;
     });

@@ -8,11 +8,14 @@ export interface DeliveryRow extends StoredRow<Omit<Delivery, "channel_type">> {
 }
 
 const columns = (sql: Db) => sql`
-  d.id, d.channel_id, d.channel_name, d.channel_kind, d.reason, d.state, d.held_by, d.next_attempt_at, d.created_at,
-  d.delivered_at, d.digest_id,
+  d.id, d.channel_id, d.channel_name, d.channel_kind, d.reason, d.state, d.held_by, d.created_at, d.delivered_at,
+  d.message_id,
+  case when d.state = 'pending' and d.message_id is not null
+    then (select m.next_attempt_at from deliveries m where m.id = d.message_id) else d.next_attempt_at
+  end as next_attempt_at,
   coalesce((select jsonb_agg(jsonb_build_object('at', a.at, 'ok', a.ok, 'status', a.status, 'error', a.error)
-                             order by a.number)
-            from delivery_attempts a where a.delivery_id = d.id), '[]') as attempts`;
+                             order by a.at, a.number)
+            from delivery_attempts a where a.delivery_id in (d.id, d.message_id)), '[]') as attempts`;
 
 /** Oldest first. */
 export async function selectDeliveries(
@@ -59,7 +62,7 @@ export async function reviveDelivery(
   return await affectsRow(sql`
     with revived as (
       update deliveries d
-      set state = 'pending', next_attempt_at = ${now}, attempts_before = attempt_count, digest_id = null
+      set state = 'pending', next_attempt_at = ${now}, attempts_before = attempt_count, message_id = null
       where d.org_id = ${orgId} and d.incident_id = ${incidentId} and d.id = ${id} and d.state = 'dead'
         and not exists (select from deliveries newer
                         where newer.incident_id = d.incident_id and newer.channel_id = d.channel_id

@@ -1,3 +1,4 @@
+import { errorClass } from "../../platform/db/causes.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Severity } from "../../platform/db/severity.ts";
 import type { ActiveHours, Notice, Reason } from "../channels/schema.ts";
@@ -5,8 +6,8 @@ import type { ActiveHours, Notice, Reason } from "../channels/schema.ts";
 /** NOTIFY channel that wakes the deliverers, sent with every commit that wrote deliveries. */
 export const deliveriesChannel = "sm_deliveries";
 
-/** What holds a delivery: the number of failures of its binding, or the hours of its channel. */
-export type HeldBy = "failures" | "hours";
+/** What holds a delivery: the number of failures of its binding, or the hours of its channel; over ends it. */
+export type HeldBy = "failures" | "hours" | "over";
 
 /** A notice for the channels of its target. */
 export interface OutboxNotice {
@@ -135,15 +136,15 @@ export async function changeHeld(sql: Db, rows: readonly NewDelivery[]): Promise
     where d.id = n.id and d.state = 'held'`;
 }
 
+/**
+ * Writes deliveries. In a running series of rounds, openings of causes that the channel was told of wait for the next
+ * round, as everything that is not urgent does; `next_attempt_at` says when they leave at the latest.
+ */
 export async function insertDeliveries(sql: Db, rows: readonly NewDelivery[]): Promise<number> {
   const created = rows.map(({ createdAt }) => new Date(createdAt).toISOString());
   const [done] = await sql<{ written: number }[]>`
-    with written as (
-      insert into deliveries
-        (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, state,
-        held_by, next_attempt_at, created_at)
-      select n.id, n.org_id, n.incident_id, n.channel_id, n.channel_name, n.channel_kind, n.reason, n.seq,
-        n.notice::jsonb, n.state, n.held_by, case when n.state <> 'dropped' then n.next_at end, n.created_at
+    with given as (
+      select n.*, n.content::jsonb as notice
       from unnest(${rows.map(({ id }) => id)}::uuid[],
                   ${rows.map(({ orgId }) => orgId)}::uuid[],
                   ${rows.map(({ notice }) => notice.incident_id)}::uuid[],
@@ -156,8 +157,33 @@ export async function insertDeliveries(sql: Db, rows: readonly NewDelivery[]): P
                   ${created}::timestamptz[], ${arrayOf(rows.map(({ state }) => state))}::text[],
                   ${arrayOf(rows.map(({ heldBy }) => heldBy))}::text[],
                   ${arrayOf(rows.map(({ nextAt }) => new Date(nextAt).toISOString()))}::timestamptz[])
-        as n (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, created_at, state,
+        as n (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, content, created_at, state,
               held_by, next_at)
+    ), judged as (
+      select g.*, case
+          when g.reason = 'unacknowledged' then s.severity
+          when g.reason = 'escalated' then case when s.severity > coalesce(r.severity, 0) then s.severity else 0 end
+          when g.reason not in ('opened', 'reopened') then 0
+          when s.severity > r.severity or r.channel_id is null then s.severity
+          when r.causes && (array['host:' || t.host, 'error:' || ${errorClass(sql, sql`i.error_sample`)}]
+                            || array(select 'tag:' || tag from unnest(t.tags) tag)
+                            || array(select 'region:' || region from unnest(i.regions_down) region)) then 0
+          else s.severity end as urgency
+      from given g
+      left join incidents i on i.id = g.incident_id
+      left join targets t on t.id = i.target_id
+      left join channel_rounds r on r.channel_id = g.channel_id
+      cross join lateral (
+        select array_position(array['minor', 'major', 'critical'], g.notice ->> 'severity')::smallint as severity) s
+    ), written as (
+      insert into deliveries
+        (id, org_id, incident_id, channel_id, channel_name, channel_kind, reason, seq, notice, state,
+        held_by, next_attempt_at, created_at, urgency)
+      select j.id, j.org_id, j.incident_id, j.channel_id, j.channel_name, j.channel_kind, j.reason, j.seq,
+        j.notice, j.state, j.held_by,
+        case when j.state = 'pending' and j.urgency = 0 then greatest(j.next_at, r.due_at)
+             when j.state <> 'dropped' then j.next_at end, j.created_at, j.urgency
+      from judged j left join channel_rounds r on r.channel_id = j.channel_id
       on conflict (incident_id, channel_id, reason, seq) do nothing
       returning state
     )

@@ -33,8 +33,9 @@ export const Delivery = Shape("Delivery", "One notice for one channel", {
   ),
   held_by: nullable(
     OneOf(
-      ["failures", "hours"],
-      "What holds it, held it or has it dropped: after_failures of its binding, or the active hours of its channel",
+      ["failures", "hours", "over"],
+      "What holds it, held it or has it dropped: after_failures of its binding, the active hours of its channel, or " +
+        "over: when its message was due, nothing in it was open and no recovery was owed",
       null,
     ),
   ),
@@ -42,8 +43,8 @@ export const Delivery = Shape("Delivery", "One notice for one channel", {
   next_attempt_at: nullable(described(Timestamp, "Null when there is none", null)),
   created_at: Timestamp,
   delivered_at: nullable(described(Timestamp, "When the receiver accepted it", "2026-11-20T09:30:00.400Z")),
-  digest_id: nullable(
-    described(Id, "The same in all deliveries of one digest message; null for a message of its own", null),
+  message_id: nullable(
+    described(Id, "The same in all deliveries of one message; null for a message of its own, and before it", null),
   ),
 });
 export type Delivery = Static<typeof Delivery>;

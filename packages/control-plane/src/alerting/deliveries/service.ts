@@ -1,4 +1,9 @@
 export { acknowledgeUrl, linkedChannel } from "./acknowledge-links.ts";
-export { type LinkedChannel, selectWaiting as waitingIncidents } from "./acknowledge-queries.ts";
+export {
+  type LinkedChannel,
+  selectEverythingTold as everythingTold,
+  selectLastTold as lastTold,
+  selectLater as laterIncidents,
+} from "./acknowledge-queries.ts";
 export { dropHeldNotices } from "./log.ts";
 export { backoffMs } from "./retry.ts";

@@ -87,7 +87,9 @@ function deliveryInWords(delivery: Delivery): string {
   if (delivery.state === "dropped")
     return delivery.held_by === "hours"
       ? `Not sent: ${what}, which was outside its active hours.`
-      : `Not sent: ${what}: the incident ended before it was due.`;
+      : delivery.held_by === "over"
+        ? `Not sent: ${what}: it was over before the message left.`
+        : `Not sent: ${what}: the incident ended before it was due.`;
   if (delivery.state === "dead") return `Failed: ${what}, after ${tried}. Last error: ${last}.`;
   const next = delivery.next_attempt_at === null ? "" : ` Next attempt at ${time(delivery.next_attempt_at)}.`;
   return delivery.attempts.length === 0

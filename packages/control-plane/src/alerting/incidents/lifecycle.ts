@@ -45,6 +45,31 @@ export async function acknowledgeFromChannel(
   return { incident, isNew: acknowledged.length > 0 };
 }
 
+/** Incidents whose acknowledgement is one transaction. */
+const acknowledgedAtOnce = 500;
+
+/** {@link acknowledgeFromChannel} for many incidents, without those that are over. Returns the number of new ones. */
+export async function acknowledgeManyFromChannel(
+  ctx: ActorCtx,
+  ids: readonly string[],
+  detail: { channel_type: string; person: string | null },
+): Promise<number> {
+  let count = 0;
+  for (let from = 0; from < ids.length; from += acknowledgedAtOnce)
+    count += await inTransaction(ctx, async (tx) => {
+      const rows = await queries.selectIncidentTargets(tx.sql, ctx.orgId, ids.slice(from, from + acknowledgedAtOnce));
+      await lockEvidence(tx, [...new Set(rows.map(({ target_id }) => target_id))]);
+      const now = new Date(tx.clock.now());
+      const chosen = rows.map(({ id }) => id);
+      const changed = await queries.acknowledgeIncidents(tx.sql, ctx.orgId, chosen, null, now);
+      await appendEvents(tx, changed, "acknowledged", detail);
+      if (changed.length > 0)
+        await record(tx, { resourceId: null, after: { action: "acknowledge", count: changed.length, ids: changed } });
+      return changed.length;
+    });
+  return count;
+}
+
 /**
  * Undoes the acknowledgement: reminders of an open incident resume, its ladder begins again. Does nothing when there is
  * none.

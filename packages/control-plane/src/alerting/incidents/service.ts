@@ -26,6 +26,7 @@ export { explainIncident, explainVotes } from "./explain.ts";
 export {
   acknowledgeFromChannel,
   acknowledgeIncident,
+  acknowledgeManyFromChannel,
   bulkIncidentAction,
   resolveIncident,
   unacknowledgeIncident,

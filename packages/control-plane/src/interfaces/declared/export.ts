@@ -184,6 +184,7 @@ function channelBody(row: StoredChannel, exporting: Exporting): Json {
         is_default: row.is_default,
         active_hours: row.active_hours,
         min_severity: row.min_severity,
+        rounds: row.rounds,
       },
       { enabled: true, is_default: false, min_severity: "minor" },
     ),

@@ -96,8 +96,19 @@ export async function stateDigest(ctx: Ctx, state: State): Promise<string> {
     // Counts matter where the plan limits them.
     yield [plan, regions, [...outside].sort(), tagged, [...takenSlugs].sort(), plan.max_targets === null || targets];
     for (const { heartbeat_addresses: _, ...monitor } of state.monitors) yield monitor;
-    for (const { id, name, kind, config, enabled, is_default, active_hours, min_severity, managed } of state.channels)
-      yield [id, name, kind, config, enabled, is_default, active_hours, min_severity, managed];
+    for (const {
+      id,
+      name,
+      kind,
+      config,
+      enabled,
+      is_default,
+      active_hours,
+      min_severity,
+      rounds,
+      managed,
+    } of state.channels)
+      yield [id, name, kind, config, enabled, is_default, active_hours, min_severity, rounds, managed];
     for (const { revision: _, logo_hash: _hash, components, ...page } of state.pages)
       yield [page, components.map(({ state: _state, ...component }) => component)];
     for (const window of state.windows)

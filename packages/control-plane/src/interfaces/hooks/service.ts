@@ -3,7 +3,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { asObject, type Json } from "@statusmesh/shared/json";
 import { dayMs } from "@statusmesh/shared/time";
 import { useCode } from "../../alerting/channel-links/service.ts";
-import { acknowledgeAllOf, acknowledgeInWords } from "../../alerting/acknowledge/service.ts";
+import { acknowledgeInWords, acknowledgeReply } from "../../alerting/acknowledge/service.ts";
 import {
   acknowledgeAction,
   channelsAt,
@@ -11,6 +11,7 @@ import {
   type InboundRequest,
   moveTelegramChat,
   readInbound,
+  replyThrough,
   smsChannels,
   tellVendor,
 } from "../../alerting/channels/service.ts";
@@ -179,22 +180,30 @@ export async function handleSlack(system: System, body: Buffer): Promise<void> {
   });
 }
 
-const isAck = (text: string): boolean => /^\s*ack(?:nowledge)?[.!]?\s*$/i.test(text);
+/** `ack` covers what the last message listed as open, `ack all` everything that was told; null for another text. */
+function readAck(text: string): "last" | "all" | null {
+  const [verb = "", scope = "last", ...rest] = text.trim().toLowerCase().replace(/[.!]$/, "").split(/\s+/, 3);
+  if (!["ack", "acknowledge"].includes(verb) || rest.length > 0) return null;
+  return scope === "last" || scope === "all" ? scope : null;
+}
 
 /**
- * Handles an answer to a text message: `ack` acknowledges every open incident of which the channels to this number were
- * notified. Throws UNAUTHENTICATED unless the provider has signed it for the account of a channel.
+ * Handles an answer to a text message by {@link readAck}, and replies how many incidents it has acknowledged. Throws
+ * UNAUTHENTICATED unless the provider has signed it for the account of a channel.
  */
 export async function handleSms(system: System, provider: string, request: InboundRequest): Promise<void> {
   const message = readInbound(provider, request);
   const channels = message === null ? [] : await smsChannels(system, message.from);
   const answered = channels.filter(({ config }) => message!.isFor(config));
   if (answered.length === 0) throw forged();
-  if (!isAck(message!.text)) return;
+  const ack = readAck(message!.text);
+  if (ack === null) return;
   const action = `POST /hooks/sms/${provider}`;
-  await once(system, "sms", `${provider}/${message!.id}`, async (tx) =>
-    acknowledgeAllOf(tx, { channelIds: answered.map(({ id }) => id), action }),
-  );
+  await once(system, "sms", `${provider}/${message!.id}`, async (tx) => {
+    const channelIds = answered.map(({ id }) => id);
+    const text = await acknowledgeReply(tx, { channelIds, everything: ack === "all", action });
+    await afterCommit(tx, (after) => replyThrough(after, channelIds[0]!, text));
+  });
 }
 
 const chatPlace = (chat: Json) => ({ kind: "telegram_app", field: "chat_id", value: textOf(chat["id"]) }) as const;
@@ -258,9 +267,10 @@ async function whatsappMessage(system: System, message: Json, value: Json): Prom
       await disableAt(tx, place, "stopped with a message from the phone", whatsappAction);
       return;
     }
-    if (isAck(text)) {
-      const at = await channelsAt(tx, { kind: "whatsapp_app", field: "phone", value: phone });
-      await acknowledgeAllOf(tx, { channelIds: at, action: whatsappAction });
+    const ack = readAck(text);
+    if (ack !== null) {
+      const channelIds = await channelsAt(tx, { kind: "whatsapp_app", field: "phone", value: phone });
+      await acknowledgeReply(tx, { channelIds, everything: ack === "all", action: whatsappAction });
       return;
     }
     const code = codeIn(text);

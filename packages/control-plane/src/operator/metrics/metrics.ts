@@ -129,14 +129,14 @@ function attemptMetrics(make: MetricFactory): AttemptWatch {
     "kind",
     "outcome",
   );
-  const digests = make.counter(
-    "delivery_digests_total",
-    "Delivered digests of several notices, by channel kind",
+  const rounds = make.counter(
+    "delivery_rounds_total",
+    "Delivered messages of several notices, by channel kind",
     "kind",
   );
   return (kind, outcome, notices) => {
     attempts.inc({ kind, outcome });
-    if (notices > 1 && outcome === "delivered") digests.inc({ kind });
+    if (notices > 1 && outcome === "delivered") rounds.inc({ kind });
   };
 }
 

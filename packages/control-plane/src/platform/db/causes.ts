@@ -72,7 +72,7 @@ const least = { host: 2, tag: 3, error: 3, region: 5 } as const;
  * SQL: the class of an error text, which many monitors can share. `HTTP 500` of an unexpected or rate-limited status,
  * else the words before the first number, address or detail.
  */
-const errorClass = (sql: Db, error: PendingQuery<Row[]>) => sql`
+export const errorClass = (sql: Db, error: PendingQuery<Row[]>) => sql`
   coalesce(
     'HTTP ' || substring(${error} from '^(?:expected status .+, got|rate-limited) ([0-9]{3})'),
     nullif(regexp_replace(substring(${error} from '^[^0-9:;({"]*'), '(,? (within|after|at|from|due))?\\s*$', ''), ''))`;

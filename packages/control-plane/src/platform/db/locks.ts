@@ -18,8 +18,6 @@ export const lockSpaces = {
   dependencies: 7_343,
   /** Snoozes of an organisation are counted and added. */
   snoozes: 7_344,
-  /** Digests are formed. */
-  digests: 7_345,
   /** A browser is registered for web push, by its endpoint. */
   devices: 7_346,
 } as const;

@@ -15,6 +15,9 @@ export interface Mail {
   headers?: Record<string, string>;
   /** The same at every attempt, so that mailboxes recognise a repetition (RFC 5322 section 3.6.4). */
   messageId?: string;
+  /** Ids of the mail that this one answers, and of those of its thread, oldest first. */
+  inReplyTo?: string;
+  references?: string[];
 }
 
 /** Outcome: accepted by the mail server, logged because none is configured, or refused. */
@@ -51,7 +54,7 @@ export async function sendMail({ config, log }: Pick<System, "config" | "log">, 
  */
 export async function deliverMail(
   { smtp_url, from }: Config["email"],
-  { to, subject, text, html, headers, messageId }: Mail,
+  { to, subject, text, html, headers, messageId, inReplyTo, references }: Mail,
 ): Promise<void> {
   if (smtp_url === "") throw new Error("no mail server is configured (email.smtp_url)");
   // One connection per mail: mails are rare, and servers close idle connections.
@@ -64,6 +67,8 @@ export async function deliverMail(
       text: bodyText(text),
       ...(html === undefined ? {} : { html: bodyText(html) }),
       ...(messageId === undefined ? {} : { messageId }),
+      ...(inReplyTo === undefined ? {} : { inReplyTo }),
+      ...(references === undefined ? {} : { references }),
       // RFC 3834 section 5: suppresses automatic replies.
       headers: { "Auto-Submitted": "auto-generated", ...headers },
       // Mails have no attachments.

@@ -12,7 +12,18 @@ export interface Field {
    * How the text becomes a value: text (as it is), int, tags, list (a text a line), headers, status, expectations,
    * duration (milliseconds, empty is null), nullable (empty is null), optional (empty is left out).
    */
-  as?: "text" | "int" | "tags" | "list" | "headers" | "status" | "expectations" | "duration" | "nullable" | "optional";
+  as?:
+    | "text"
+    | "int"
+    | "tags"
+    | "list"
+    | "headers"
+    | "status"
+    | "expectations"
+    | "duration"
+    | "nullable"
+    | "optional"
+    | "flag";
   /** Field of what an expectation compares: path or name. */
   subject?: string;
   options?: readonly (readonly [value: string, label: string])[];

@@ -42,7 +42,16 @@ export const email = channelKind({
   endpoints: [],
   confirms: ({ to }) => to,
   endpoint: () => "",
-  async send({ to }, { content }, { mail }) {
-    await mail({ to, ...alertMail(messageText(content)) });
+  async send({ to }, { content, deliveryId, messageId = deliveryId, mail: thread }, { mail }) {
+    const written = alertMail(messageText(content));
+    if (thread === undefined) return await mail({ to, ...written });
+    const idOf = (id: string): string => `<${id}@${thread.host}>`;
+    const earlier = thread.earlier.map(idOf);
+    await mail({
+      to,
+      ...written,
+      messageId: idOf(messageId),
+      ...(earlier.length === 0 ? {} : { inReplyTo: earlier.at(-1)!, references: earlier }),
+    });
   },
 });

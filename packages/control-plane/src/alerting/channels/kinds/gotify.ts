@@ -32,6 +32,7 @@ export const gotify = channelKind({
   label: "Gotify",
   purpose: "Push to phones, self-hosted",
   icon: "phone",
+  phone: true,
   delegable: () => true,
   schema: GotifyConfig,
   address: ({ url }) => ({ url, pointer: "/url" }),

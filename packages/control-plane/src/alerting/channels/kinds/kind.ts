@@ -6,7 +6,7 @@ import type { Config } from "../../../config/config.ts";
 import type { SubscriptionKeys } from "../../../platform/crypto/push-message.ts";
 import type { Mail } from "../../../platform/email/mail.ts";
 import type { Outbound } from "../../../platform/outbound/client.ts";
-import type { Content } from "../message.ts";
+import type { Content, MailThread } from "../message.ts";
 import { mapSecretsOf, shownEnds } from "./secrets.ts";
 
 declare module "typebox" {
@@ -48,7 +48,11 @@ export const WebhookUrl = (options: { description: string; examples: string[]; p
 export interface ChannelMessage {
   /** The same at every attempt, so that receivers can deduplicate. */
   deliveryId: string;
+  /** The same at every attempt that is about the same notices; left out, the id of the delivery. */
+  messageId?: string;
   content: Content;
+  /** Of a notification by mail. */
+  mail?: MailThread;
   /** Unix ms of this attempt. */
   sentAt: number;
 }
@@ -119,8 +123,13 @@ export interface ChannelKind<S extends TSchema = TSchema> {
   secretsGoTo(config: Static<S>): SecretsDestination | null;
   /** URLs chosen by the organisation, for the address guard. Called after {@link rules}. */
   urls(config: Static<S>): { url: string; pointer: string }[];
-  /** True when a digest of many incidents replaces one message for each. False for kinds that machines read. */
-  readonly digests: boolean;
+  /**
+   * Whether several notices leave as one message: `usual` unless the channel says otherwise, `possible` where the
+   * channel says so, `never` for kinds whose alerts have a state of their own.
+   */
+  readonly rounds: "usual" | "possible" | "never";
+  /** True for a kind that wakes a person or is charged by message: it gets nothing that is over by then. */
+  readonly phone?: true;
   /** True where changes of a target that flaps are sent as well. */
   readonly everyChange: boolean;
   /**
@@ -145,12 +154,12 @@ export interface ChannelKind<S extends TSchema = TSchema> {
 /** Declaration of a kind; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
 export interface KindDeclaration<S extends TSchema> extends Pick<
   ChannelKind<S>,
-  "type" | "label" | "purpose" | "icon" | "schema" | "confirms" | "managed" | "send"
+  "type" | "label" | "purpose" | "icon" | "phone" | "schema" | "confirms" | "managed" | "send"
 > {
   /** Left out by a kind that no delegation link connects. */
   delegable?: ChannelKind<S>["delegable"];
-  /** False for a kind that machines read. */
-  digests?: boolean;
+  /** Left out by kinds for people: `usual`. */
+  rounds?: ChannelKind<S>["rounds"];
   everyChange?: boolean;
   /** See {@link ChannelKind.rules}; left out where the schema has every rule. */
   rules?: ChannelKind<S>["rules"];
@@ -180,7 +189,7 @@ export function channelKind<S extends TSchema>({
   };
   return {
     delegable: () => false,
-    digests: true,
+    rounds: "usual",
     everyChange: false,
     endpoints: [rest.type],
     endpoint: () => rest.type,

@@ -52,9 +52,9 @@ export const matrix = channelKind({
       headerToken(access_token, "An access token", "/access_token"),
     );
   },
-  async send({ homeserver, access_token, room_id }, { content, deliveryId }, { http }) {
+  async send({ homeserver, access_token, room_id }, { content, deliveryId, messageId = deliveryId }, { http }) {
     const body = fitted(withIcon(messageText(content)), textLines, maxBodyBytes, Buffer.byteLength);
-    const path = `/_matrix/client/v3/rooms/${encodeURIComponent(room_id)}/send/m.room.message/${deliveryId}`;
+    const path = `/_matrix/client/v3/rooms/${encodeURIComponent(room_id)}/send/m.room.message/${messageId}`;
     const event = { msgtype: "m.text", body, "m.mentions": {} };
     const request = jsonRequest(below(homeserver, path), event, { authorization: `Bearer ${access_token}` });
     await deliver(http, { ...request, method: "PUT" }, (reply) => {

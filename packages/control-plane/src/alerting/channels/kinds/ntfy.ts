@@ -67,6 +67,7 @@ export const ntfy = channelKind({
   label: "ntfy",
   purpose: "Push to phones, self-hosted",
   icon: "phone",
+  phone: true,
   delegable: () => true,
   schema: NtfyConfig,
   complete: (config) => ({ ...config, access_token: config.access_token ?? null }),

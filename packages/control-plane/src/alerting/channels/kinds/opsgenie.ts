@@ -59,7 +59,7 @@ export const opsgenie = channelKind({
   rules({ api_key }) {
     headerToken(api_key, "An API key", "/api_key")();
   },
-  digests: false,
+  rounds: "never",
   async send(config, message, { http }) {
     const content = single(message.content);
     const alias = content.kind === "test" ? `test-${message.deliveryId}` : content.notice.incident_id;

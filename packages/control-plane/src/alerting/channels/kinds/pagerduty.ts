@@ -44,7 +44,7 @@ export const pagerduty = channelKind({
         "/routing_key",
       );
   },
-  digests: false,
+  rounds: "never",
   async send(config, message, { http }) {
     const content = single(message.content);
     if (content.kind === "test") {

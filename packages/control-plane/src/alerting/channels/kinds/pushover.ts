@@ -50,6 +50,7 @@ export const pushover = channelKind({
   label: "Pushover",
   purpose: "Push to phones",
   icon: "phone",
+  phone: true,
   delegable: () => true,
   schema: PushoverConfig,
   address: () => ({ url: origin, pointer: null }),

@@ -42,6 +42,7 @@ export const signal = channelKind({
   label: "Signal",
   purpose: "A message to phones or a group",
   icon: "phone",
+  phone: true,
   schema: SignalConfig,
   address: ({ url }) => ({ url, pointer: "/url" }),
   rules({ url, number, recipients }, allowed) {

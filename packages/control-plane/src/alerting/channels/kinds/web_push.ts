@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import Type from "typebox";
 import { isPoint, maxPushBytes } from "../../../platform/crypto/push-message.ts";
-import { type Content, factLines, fitted, messageText, type MessageText } from "../message.ts";
+import { type Content, type Round, factLines, fitted, messageText, type MessageText } from "../message.ts";
 import { channelKind, DeliveryError, invalid, SecretText, webUrl } from "./kind.ts";
 import { Flag, nullable, Shape, Text, Timestamp } from "../../../platform/http/wire.ts";
 
@@ -57,9 +57,8 @@ const openings: readonly string[] = ["opened", "reopened", "escalated", "unackno
 
 /** True for a message that should wake a phone. */
 function isOpening(content: Content): boolean {
-  if (content.kind === "digest")
-    return content.digest.reason === "held" ? content.digest.open > 0 : openings.includes(content.digest.reason);
-  return content.kind === "test" || openings.includes(content.notice.reason);
+  if (content.kind === "round") return openings.includes(content.round.said);
+  return content.kind !== "reply" && (content.kind === "test" || openings.includes(content.notice.reason));
 }
 
 /** Topic of RFC 8030 section 5.4, at most 32 characters: a newer message about the same replaces a waiting one. */
@@ -68,10 +67,12 @@ function topicOf(content: Content, deliveryId: string): string {
   return createHash("sha256").update(about).digest("base64url").slice(0, 24);
 }
 
+const monitorsOf = ({ fresh, recovered, brief }: Round): number => fresh || recovered || brief;
+
 /** The message without a name: how many monitors, and their state. */
 function withoutNames(content: Content, message: MessageText): MessageText {
-  if (content.kind === "test") return message;
-  const total = content.kind === "digest" ? content.digest.total : 1;
+  if (content.kind === "test" || content.kind === "reply") return message;
+  const total = content.kind === "round" ? monitorsOf(content.round) : 1;
   const is = total === 1 ? "is" : "are";
   const state = { down: `${is} down`, degraded: `${is} degraded`, up: "recovered", test: "" }[message.tone];
   const title = `${total} monitor${total === 1 ? "" : "s"} ${state}`;
@@ -108,6 +109,7 @@ export const webPush = channelKind({
   label: "Device",
   purpose: "This phone or browser",
   icon: "phone",
+  phone: true,
   schema: WebPushConfig,
   managed: true,
   address: ({ endpoint }) => ({ url: endpoint, pointer: "/endpoint" }),

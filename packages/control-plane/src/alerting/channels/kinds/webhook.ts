@@ -4,7 +4,7 @@ import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { pointerSegment } from "@statusmesh/shared/secrets";
-import { messageText, single, type SingleContent, textLines } from "../message.ts";
+import { messageText, type Round, type SingleContent, textLines } from "../message.ts";
 import { deliver } from "./deliver.ts";
 import { channelKind, type ChannelMessage, holds, invalid, SecretText, webUrl } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";
@@ -124,9 +124,38 @@ type Field = (
   deliveryId: string,
 ) => string | number | boolean | readonly string[] | null | undefined;
 
+/** Body of a message of several notices; `severity` and `title` are those of the first line. */
+function roundBody({ deliveryId, content }: ChannelMessage, { lines, ...round }: Round): Record<string, unknown> {
+  const message = messageText(content);
+  return {
+    delivery_id: deliveryId,
+    reason: "round",
+    severity: round.severity,
+    title: message.title,
+    text: textLines(message),
+    url: round.url,
+    acknowledge_url: round.acknowledge_url ?? null,
+    causes: lines.map(({ cause, severity, fresh, open, recovered, brief, since, error, names, brief_names }) => ({
+      cause,
+      severity,
+      down: open,
+      new: fresh,
+      recovered,
+      opened_and_ended: brief,
+      since,
+      error_sample: error,
+      monitors: [...names, ...brief_names],
+    })),
+  };
+}
+
 function bodyOf(template: string | null | undefined, message: ChannelMessage): string {
-  const { deliveryId } = message;
-  const content = single(message.content);
+  const { deliveryId, content } = message;
+  if (content.kind === "reply") return JSON.stringify({ delivery_id: deliveryId, reason: "reply", text: content.text });
+  if (content.kind === "round") {
+    const body = roundBody(message, content.round);
+    return template == null ? JSON.stringify(body) : filled(template, (name) => valueText(body[name] as string));
+  }
   if (template != null)
     return filled(template, (name) => valueText((templateFields as Record<string, Field>)[name]!(content, deliveryId)));
   const fields = Object.entries<Field>(usual);
@@ -214,7 +243,7 @@ export const webhook = channelKind({
 
   complete: (config) => ({ ...config, secret: config.secret ?? null, template: config.template ?? null }),
   address: ({ url }) => ({ url, pointer: "/url" }),
-  digests: false,
+  rounds: "possible",
   everyChange: true,
 
   async send(config, message, { http }) {

@@ -121,6 +121,7 @@ export const whatsapp = channelKind({
   label: "WhatsApp",
   purpose: "Your own business account",
   icon: "phone",
+  phone: true,
   schema: WhatsappConfig,
   rules({ access_token, phone_number_id, to, template_name, language_code }) {
     const isLanguage = /^[a-z]{2,3}(?:_[A-Za-z0-9]{2,4})?$/.test(language_code);

@@ -19,6 +19,7 @@ export const whatsappApp = channelKind({
   label: "WhatsApp (connected phone)",
   purpose: "Connected by a code",
   icon: "phone",
+  phone: true,
   delegable: ({ whatsapp: { access_token } }) => access_token !== "",
   schema: WhatsappAppConfig,
   managed: true,

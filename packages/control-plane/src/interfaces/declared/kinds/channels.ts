@@ -43,6 +43,7 @@ export function judgeChannel(
     is_default: input.is_default ?? false,
     active_hours: hours,
     min_severity: input.min_severity ?? "minor",
+    rounds: input.rounds ?? null,
   };
   if (stored === null) {
     judge(judging, pointer, () => checkConfig(ctx, config));
@@ -56,6 +57,7 @@ export function judgeChannel(
     is_default: stored.is_default,
     active_hours: stored.active_hours,
     min_severity: stored.min_severity,
+    rounds: stored.rounds,
   };
   const changes = changesBetween(old, fresh);
   const changed = fieldsOf(changes);

@@ -100,12 +100,15 @@ const maxFacts = 4;
 /** The message as a text of at most three segments. */
 export function smsText(content: Content): string {
   const { title, facts, url, acknowledgeUrl } = messageText(content);
+  if (content.kind === "reply") return simplified(title);
   return fittingLines(
     {
       title: simplified(title),
-      facts: facts
-        .slice(0, maxFacts)
-        .map(({ label, value }) => ({ label: simplified(label), value: simplified(value) })),
+      // Several incidents are one line: a person opens the link for more.
+      facts: (content.kind === "round" ? [] : facts.slice(0, maxFacts)).map(({ label, value }) => ({
+        label: simplified(label),
+        value: simplified(value),
+      })),
       // One link: its page leads on to the incident.
       url: acknowledgeUrl === null ? url : `Acknowledge: ${acknowledgeUrl}`,
     },
@@ -136,6 +139,7 @@ const declared = channelKind({
   label: "SMS",
   purpose: "Through your SMS provider",
   icon: "phone",
+  phone: true,
   schema: SmsConfig,
   rules(config) {
     const { to, from } = config;

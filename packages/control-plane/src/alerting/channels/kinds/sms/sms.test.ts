@@ -1,6 +1,6 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import type { Notice } from "../../message.ts";
+import type { Content, Notice } from "../../message.ts";
 import type { OutboundRequest } from "../../../../platform/outbound/client.ts";
 import { telegramText } from "../telegram.ts";
 import { templateParameters } from "../whatsapp.ts";
@@ -25,19 +25,36 @@ const notice = (changes: Partial<Notice> = {}): Notice => ({
   ...changes,
 });
 const content = (changes: Partial<Notice> = {}) => ({ kind: "notice", notice: notice(changes) }) as const;
-const digest = {
-  kind: "digest",
-  digest: {
-    reason: "opened",
-    total: 880,
-    groups: Array.from({ length: 10 }, (_, at) => ({
-      cause: `${"host".repeat(50)}${at}`,
-      total: 88,
-      worst: notice({ monitor_name: "x".repeat(200), error_sample: "y".repeat(900) }),
+const hostileRounds = (cause: string): Extract<Content, { kind: "round" }> => ({
+  kind: "round",
+  round: {
+    said: "opened",
+    severity: "major",
+    fresh: 880,
+    recovered: 0,
+    brief: 0,
+    causes: 10,
+    lines: Array.from({ length: 10 }, (_, at) => ({
+      cause: { kind: "host", value: `${cause}${at}` },
+      severity: "major",
+      said: "opened",
+      fresh: 88,
+      open: 88,
+      recovered: 0,
+      brief: 0,
+      level: null,
+      since: notice().started_at,
+      began_at: null,
+      ended_at: null,
+      error: "y".repeat(900),
+      same_error: true,
+      names: ["x".repeat(200)],
+      brief_names: [],
     })),
     url: "https://status.example.org/incidents",
   },
-} as const;
+});
+const many = hostileRounds("host".repeat(50));
 
 t.test("segments are counted as networks count them", async (t) => {
   const cases: [string, number, boolean][] = [
@@ -69,11 +86,11 @@ t.test("segments are counted as networks count them", async (t) => {
 });
 
 t.test("a text message has at most three segments and keeps its link", async (t) => {
-  const [usual, long, cyrillic, many] = [
+  const [usual, long, cyrillic, round] = [
     smsText(content()),
     smsText(content({ error_sample: "e".repeat(10_000), monitor_name: "n".repeat(200) })),
     smsText(content({ error_sample: "ошибка ".repeat(500), monitor_name: "Магазин ".repeat(25) })),
-    smsText(digest),
+    smsText(many),
   ];
   t.equal(
     usual,
@@ -90,7 +107,8 @@ t.test("a text message has at most three segments and keeps its link", async (t)
     t.ok(segmentsOf(text) <= 3, `${segmentsOf(text)} segments`);
     t.ok(text.endsWith(`\n${notice().url}`));
   }
-  t.ok(segmentsOf(many) <= 3);
+  t.ok(segmentsOf(round) <= 3);
+  t.equal(round.split("\n").length, 2, "one line and a link");
   t.equal(segmentsOf(long), 3, "and uses its room");
   t.notOk(needsUnicode(smsText(content({ monitor_name: "“Shop” – EU…" }))), "typographic characters cost nothing");
   t.ok(smsText(content({ url: `https://x.example/${"a".repeat(600)}` })).startsWith("Down: Checkout API"));
@@ -100,17 +118,14 @@ t.test("a Telegram text has at most 4096 UTF-16 units and no mention", async (t)
   const text = telegramText(content({ monitor_name: "@everyone @ops_team <b>*x*</b>" }));
   t.notMatch(text, /@\w/);
   t.match(text, "<b>*x*</b>", "markup is text: there is no parse_mode");
-  const emoji = telegramText({
-    ...digest,
-    digest: { ...digest.digest, groups: digest.digest.groups.map((group) => ({ ...group, cause: "😀".repeat(200) })) },
-  });
+  const emoji = telegramText(hostileRounds("😀".repeat(200)));
   t.ok(emoji.length <= 4096, `${emoji.length}`);
   t.ok(emoji.isWellFormed());
-  t.ok(emoji.endsWith(digest.digest.url));
+  t.ok(emoji.endsWith(many.round.url));
 });
 
 t.test("parameters of a WhatsApp template are single lines, and fill at most 1024 characters", async (t) => {
-  for (const one of [content(), content({ error_sample: "a\n\tb    c".repeat(2000) }), digest]) {
+  for (const one of [content(), content({ error_sample: "a\n\tb    c".repeat(2000) }), many]) {
     const parameters = templateParameters(one);
     t.equal(parameters.length, 3);
     for (const parameter of parameters) t.notMatch(parameter, /[\n\t]| {4}/);

@@ -1,0 +1,246 @@
+import { causeTables } from "../../platform/db/causes.ts";
+import { columnOf, type Db, rowOf } from "../../platform/db/sql.ts";
+import type { Notice, Round, RoundLine, Severity } from "../channels/schema.ts";
+import type { ClaimedDelivery } from "./claim-queries.ts";
+import { maxAttempts } from "./retry.ts";
+
+/** Rows of a statement that collects or settles: 10,000 at once took 400 ms, 1,000 take 30 ms. */
+const portion = 1_000;
+
+type Leader = Pick<ClaimedDelivery, "id" | "org_id" | "channel_id" | "begins">;
+
+/**
+ * Adds to the message of a leased delivery what waits for a round of its channel: of each incident the oldest first, so
+ * that a recovery joins no other message than its opening. A message that was attempted may have arrived, so it takes
+ * only what is about its own incidents. Returns the number of deliveries that were added.
+ */
+export async function collectWaiting(sql: Db, { id, channel_id, begins }: Leader): Promise<number> {
+  const own = sql`and d.incident_id in (select m.incident_id from deliveries m where m.message_id = ${id})`;
+  for (let collected = 0; ;) {
+    const taken = await sql`
+      update deliveries set message_id = ${id}
+      where id = any(array(
+        select d.id from deliveries d
+        where d.channel_id = ${channel_id} and d.state = 'pending' and d.message_id is null and not d.alone
+          and d.leased_until is null ${begins ? sql`` : own}
+          and not exists (
+            select from deliveries older
+            where older.incident_id = d.incident_id and older.channel_id = d.channel_id and older.state = 'pending'
+              and older.message_id is distinct from ${id} and (older.created_at, older.id) < (d.created_at, d.id))
+        order by d.urgency desc, d.created_at, d.id limit ${portion} for update of d skip locked))
+      returning 1`;
+    collected += taken.length;
+    if (taken.length === 0) return collected;
+  }
+}
+
+/**
+ * Writes the end of messages to their members: they were delivered, dropped or given up with it, or they are sent one
+ * by one after a refusal, or wait again. Any process may do so, also for one that was killed. Returns their number.
+ */
+export async function settleMembers(sql: Db, messageId: string | null = null): Promise<number> {
+  for (let settled = 0; ;) {
+    const rows = await sql`
+      update deliveries d set
+        state = m.state, delivered_at = m.delivered_at, held_by = coalesce(m.held_by, d.held_by),
+        message_id = case when m.state = 'pending' then null else d.message_id end,
+        alone = m.alone,
+        attempts_before = case when m.alone then d.attempt_count - ${maxAttempts - 1} else d.attempts_before end,
+        next_attempt_at = m.next_attempt_at
+      from (
+        select member.id, m.state, m.delivered_at, m.alone, m.next_attempt_at,
+          case when m.state = 'dropped' then m.held_by end as held_by
+        from deliveries member join deliveries m on m.id = member.message_id
+        where member.state = 'pending' and member.message_id <> member.id
+          ${messageId === null ? sql`` : sql`and member.message_id = ${messageId}`}
+          and (m.state <> 'pending' or m.message_id is distinct from m.id)
+        order by member.id limit ${portion} for update of member skip locked
+      ) m
+      where d.id = m.id
+      returning 1`;
+    settled += rows.length;
+    if (rows.length < portion) return settled;
+  }
+}
+
+/** Ends a message for which nothing is left to say: phones and pagers get none. False when the lease was lost. */
+export async function dropOver(sql: Db, { id, leased_until }: Pick<ClaimedDelivery, "id" | "leased_until">) {
+  const dropped = await columnOf<string>(sql`
+    update deliveries set state = 'dropped', held_by = 'over', next_attempt_at = null, leased_until = null
+    where id = ${id} and state = 'pending' and leased_until = ${leased_until} returning id`);
+  if (dropped.length > 0) await settleMembers(sql, id);
+  return dropped.length > 0;
+}
+
+/** Takes a message apart: each of its deliveries waits again, or is sent by itself where the channel has no rounds. */
+export async function dissolve(sql: Db, { id, leased_until }: Pick<ClaimedDelivery, "id" | "leased_until">) {
+  await sql`
+    update deliveries set message_id = null, leased_until = null
+    where id = ${id} and state = 'pending' and leased_until = ${leased_until}`;
+  await settleMembers(sql, id);
+}
+
+/** Lines of a message. */
+const maxLines = 10;
+const maxNames = 5;
+const severityNames: readonly Severity[] = ["minor", "major", "critical"];
+
+interface LineRow {
+  kind: string;
+  value: string;
+  region: string | null;
+  fresh: number;
+  open: number;
+  recovered: number;
+  brief: number;
+  severity: number;
+  said: Round["said"];
+  level: number | null;
+  since: Date | null;
+  error: string | null;
+  same_error: boolean;
+  names: string[];
+  brief_names: string[];
+  began_at: Date;
+  ended_at: Date | null;
+  lines: number;
+  all_fresh: number;
+  all_recovered: number;
+  all_brief: number;
+}
+
+/** What a message says now. */
+export interface RoundState {
+  round: Round;
+  /** Notices of the incident, oldest first, where the message is about one that is open or owed a recovery. */
+  single: Notice[] | null;
+  /** Deliveries of the message. */
+  notices: number;
+}
+
+/**
+ * What the message of a leased delivery says at this moment, by cause. Notes the incidents that it lists as open, and
+ * the causes and the severity that the channel is told in the series.
+ *
+ * An incident is fresh: open, and something of it is in the message; recovered: over, and the channel was told that it
+ * is open; brief: it opened and ended before the channel was told.
+ */
+export async function readRound(sql: Db, leader: Leader, url: string): Promise<RoundState> {
+  const { id, org_id: orgId, channel_id: channelId } = leader;
+  const rows = await sql<LineRow[]>`
+    with parts as materialized (
+      select d.incident_id as id, (array_agg(d.reason order by d.created_at, d.id))[1] as first,
+        bool_or(d.reason in ('opened', 'reopened')) as opens, bool_or(d.reason = 'unacknowledged') as climbs,
+        bool_or(d.reason = 'escalated') as escalates, bool_or(d.reason = 'resolved') as resolves,
+        max((d.notice ->> 'level')::int) as level
+      from deliveries d where d.message_id = ${id} and d.state = 'pending' group by d.incident_id
+    ), listed as materialized (
+      select p.*, true as is_part, case
+          when p.first in ('resolved', 'reminder') then true
+          when p.first = 'opened' then false
+          else exists (${toldOpen(sql, sql`p.id`, channelId)}) end as told
+      from parts p
+      union all
+      select i.id, null, false, false, false, false, null, false, true from incidents i
+      where i.org_id = ${orgId} and i.ended_at is null and not i.retracted
+        and not exists (select from parts p where p.id = i.id) and exists (${toldOpen(sql, sql`i.id`, channelId)})
+    ), ${causeTables(
+      sql,
+      orgId,
+      sql`
+        select i.id, t.host, t.tags, i.error_sample as error, i.regions_down as regions,
+          i.severity = 'critical' as critical
+        from listed l join incidents i on i.id = l.id join targets t on t.id = i.target_id`,
+    )}, judged as materialized (
+      select l.*, o.is_open, l.is_part and o.is_open and (l.opens or l.climbs or l.escalates or not l.resolves)
+          as is_fresh,
+        l.is_part and not o.is_open and l.told and l.resolves as is_recovered,
+        l.is_part and not o.is_open and not l.told and (l.opens or l.climbs or l.escalates) as is_brief,
+        coalesce(c.kind, 'incident') as kind, coalesce(c.value, l.id::text) as value, t.name, t.sort_name, t.host,
+        array_position(array['minor', 'major', 'critical'], i.severity) as severity,
+        coalesce(i.outage_since, i.started_at) as since, i.error_sample, i.started_at, i.ended_at
+      from listed l join incidents i on i.id = l.id join targets t on t.id = i.target_id
+      left join caused c on c.id = l.id
+      cross join lateral (select i.ended_at is null and not i.retracted as is_open) o
+    ), covering as (
+      update deliveries set covers = array(select j.id from judged j where j.is_open) where id = ${id}
+    ), noting as (
+      update channel_rounds r set
+        severity = greatest(r.severity, coalesce((select max(j.severity) from judged j where j.is_fresh), 0)),
+        causes = array(
+          select distinct key from (
+            select unnest(r.causes) as key
+            union all
+            select case when j.kind = 'incident' then 'host:' || j.host else j.kind || ':' || j.value end
+            from judged j where j.is_fresh) keys
+          where key is not null limit 400)
+      where r.channel_id = ${channelId}
+    ), lines as (
+      select j.kind, j.value, count(*) filter (where j.is_fresh)::int as fresh,
+        count(*) filter (where j.is_open)::int as open, count(*) filter (where j.is_recovered)::int as recovered,
+        count(*) filter (where j.is_brief)::int as brief,
+        coalesce(max(j.severity) filter (where j.is_fresh), max(j.severity) filter (where j.is_open), 1) as severity,
+        case when bool_or(j.is_fresh and j.opens) then 'opened' when bool_or(j.is_fresh and j.climbs)
+          then 'unacknowledged' when bool_or(j.is_fresh and j.escalates) then 'escalated'
+          when bool_or(j.is_fresh) then 'reminder' when bool_or(j.is_recovered) then 'resolved' else 'brief' end
+          as said,
+        max(j.level) filter (where j.is_fresh) as level, min(j.since) filter (where j.is_open) as since,
+        mode() within group (order by j.error_sample) as error,
+        coalesce(min(j.error_sample) = max(j.error_sample), true) as same_error,
+        (array_agg(j.name order by j.is_fresh desc, j.severity desc, j.sort_name, j.name)
+          filter (where j.is_fresh or j.is_recovered))[1:${maxNames}] as names,
+        (array_agg(j.name order by j.sort_name, j.name) filter (where j.is_brief))[1:${maxNames}] as brief_names,
+        min(j.started_at) filter (where j.is_recovered or j.is_brief) as began_at,
+        max(j.ended_at) filter (where j.is_recovered or j.is_brief) as ended_at, max(j.since) as newest
+      from judged j group by j.kind, j.value having bool_or(j.is_fresh or j.is_recovered or j.is_brief)
+    )
+    select l.*, g.name as region, coalesce(l.names, '{}') as names, coalesce(l.brief_names, '{}') as brief_names,
+      count(*) over ()::int as lines, sum(l.fresh) over ()::int as all_fresh,
+      sum(l.recovered) over ()::int as all_recovered, sum(l.brief) over ()::int as all_brief
+    from lines l left join regions g on l.kind = 'region' and g.id = l.value
+    order by (l.fresh > 0) desc, (l.said = 'reminder'), l.severity desc, l.fresh + l.recovered desc, l.newest desc,
+      l.value
+    limit ${maxLines}`;
+  const { notices, incidents, single } = await rowOf(sql<{ notices: number; incidents: number; single: Notice[] }[]>`
+    select count(*)::int as notices, count(distinct d.incident_id)::int as incidents,
+      case when count(distinct d.incident_id) = 1 then jsonb_agg(d.notice order by d.created_at, d.id) end as single
+    from deliveries d where d.message_id = ${id} and d.state = 'pending'`);
+  const [first] = rows;
+  const round: Round = {
+    said: first?.said ?? "brief",
+    severity: severityNames[(first?.severity ?? 1) - 1]!,
+    fresh: first?.all_fresh ?? 0,
+    recovered: first?.all_recovered ?? 0,
+    brief: first?.all_brief ?? 0,
+    causes: first?.lines ?? 0,
+    lines: rows.map(lineOf),
+    url,
+  };
+  return { round, notices, single: incidents === 1 && round.fresh + round.recovered === 1 ? single : null };
+}
+
+/** The channel was told that the incident is open, and of no recovery since. */
+const toldOpen = (sql: Db, incidentId: ReturnType<Db>, channelId: string | null) => sql`
+  select from deliveries told
+  where told.incident_id = ${incidentId} and told.channel_id = ${channelId} and told.state = 'delivered'
+    and told.reason in ('opened', 'reopened', 'unacknowledged', 'escalated')`;
+
+function lineOf({ kind, value, region, ...row }: LineRow): RoundLine {
+  return {
+    cause: kind === "incident" ? null : { kind: kind as "host", value: region ?? value },
+    severity: severityNames[row.severity - 1]!,
+    said: row.said,
+    fresh: row.fresh,
+    open: row.open,
+    recovered: row.recovered,
+    level: row.level,
+    since: row.since?.toISOString() ?? null,
+    began_at: row.began_at?.toISOString() ?? null,
+    ended_at: row.ended_at?.toISOString() ?? null,
+    error: row.error,
+    same_error: row.same_error,
+    names: row.names,
+    brief: row.brief,
+    brief_names: row.brief_names,
+  };
+}

@@ -1,0 +1,84 @@
+import { stackOf } from "@statusmesh/shared/thrown";
+import type { System } from "../../platform/context.ts";
+import type { Outbound } from "../../platform/outbound/client.ts";
+import { DeliveryError, sendThrough } from "../channels/service.ts";
+import { type ClaimedDelivery, isInRounds, type RoundRules } from "./claim-queries.ts";
+import { compose, type Composed } from "./compose.ts";
+import type { Outcome } from "./retry.ts";
+import { collectWaiting } from "./round-queries.ts";
+
+export interface Sender {
+  system: System;
+  transport: Outbound;
+  /** Aborted: no send begins any more. */
+  stopping: AbortSignal;
+  /** Aborted: sends in flight are interrupted. */
+  interrupt: AbortSignal;
+}
+
+export interface Attempt {
+  outcome: Outcome;
+  /** False when nothing was sent: the channel is disabled or deleted. */
+  sent: boolean;
+  /** Notices in the message. */
+  notices: number;
+}
+
+/**
+ * Makes one attempt. `over`: nothing is left to say. `apart`: the message is of a round, and its channel has no rounds
+ * any more.
+ */
+export async function attemptOf(
+  sender: Sender,
+  delivery: ClaimedDelivery,
+  rounds: RoundRules,
+): Promise<Attempt | "over" | "apart"> {
+  const { sql } = sender.system;
+  const { channel, message_id: messageId } = delivery;
+  if (messageId !== null && channel !== null) {
+    if (rounds.secs === 0 || !(await isInRounds(sql, channel.id, rounds.kinds))) return "apart";
+    await collectWaiting(sql, delivery);
+  }
+  if (channel === null) return notSent("the channel was deleted");
+  if (!channel.enabled) {
+    const reason = channel.disabled_reason === null ? "" : `: ${channel.disabled_reason}`;
+    return notSent(`the channel is disabled${reason}`);
+  }
+  let composed = await compose(sender.system, { ...delivery, channel });
+  // A recovery that was written meanwhile may be all that is left to say.
+  if (composed === "over" && messageId !== null && (await collectWaiting(sql, delivery)) > 0)
+    composed = await compose(sender.system, { ...delivery, channel });
+  if (composed === "over") return "over";
+  return { outcome: await sendComposed(sender, delivery, composed), sent: true, notices: composed.notices };
+}
+
+async function sendComposed(
+  { system, transport }: Sender,
+  { id, channel }: ClaimedDelivery,
+  { content, notices, mail }: Composed,
+): Promise<Outcome> {
+  try {
+    const messageId = notices > 1 ? `${id}.${notices}` : id;
+    const message = { deliveryId: id, messageId, content, ...(mail === null ? {} : { mail }) };
+    return {
+      ok: true,
+      status: await sendThrough(system, channel!, { ...message, sentAt: system.clock.now() }, transport),
+    };
+  } catch (error) {
+    if (error instanceof DeliveryError) {
+      const { status, permanent, retryAfterSecs } = error;
+      return { ok: false, error: storable(error.message), status, permanent, retryAfterSecs };
+    }
+    system.log.error({ delivery: id, err: stackOf(error) }, "a channel kind has failed with an unexpected error");
+    return { ok: false, error: "internal error", status: null, permanent: false, retryAfterSecs: null };
+  }
+}
+
+const notSent = (error: string): Attempt => ({
+  outcome: { ok: false, error, status: null, permanent: true, retryAfterSecs: null },
+  sent: false,
+  notices: 1,
+});
+
+/** PostgreSQL stores neither NUL nor a lone surrogate; one such text would fail the whole batch of attempts. */
+const storable = (text: string): string => text.replaceAll("\0", "").toWellFormed().slice(0, 1000).toWellFormed();
