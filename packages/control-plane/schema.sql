@@ -358,6 +358,18 @@ create table channel_links (
 );
 CREATE INDEX channel_links_by_org ON channel_links USING btree (org_id, purpose, created_at);
 
+create table channel_rounds (
+  channel_id uuid not null,
+  round integer not null default 0,
+  last_left_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  due_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  critical_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  severity smallint not null default 0,
+  causes text[] not null default '{}'::text[],
+  PRIMARY KEY (channel_id),
+  FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE CASCADE
+);
+
 create table channel_verifications (
   id uuid not null,
   org_id uuid not null,
@@ -1304,20 +1316,6 @@ create table operator_notices (
   seen_at timestamp with time zone not null,
   mailed_at timestamp with time zone,
   PRIMARY KEY (key)
-);
-
--- other ---------------------------------------------------------------------------------------------------------------
-
-create table channel_rounds (
-  channel_id uuid not null,
-  round integer not null default 0,
-  last_left_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
-  due_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
-  critical_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
-  severity smallint not null default 0,
-  causes text[] not null default '{}'::text[],
-  PRIMARY KEY (channel_id),
-  FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE CASCADE
 );
 
 -- platform ------------------------------------------------------------------------------------------------------------

@@ -359,6 +359,11 @@ t.test("every route declares its scope and rate budget", async (t) => {
         `${method} ${path.replace("/api/v1/notification-channels", "")} ${scope} ${category}`,
     ),
     [
+      "GET /devices/key channels:read api_reads",
+      "POST /devices org:write api_writes",
+      "GET /devices channels:read api_reads",
+      "DELETE /devices/{id} org:write api_writes",
+      "POST /devices/{id}/test org:write test_now",
       "POST  channels:write api_writes",
       "GET  channels:read api_reads",
       "POST /test channels:write test_now",
@@ -370,7 +375,7 @@ t.test("every route declares its scope and rate budget", async (t) => {
     ],
   );
   const owner = await newOrg(system);
-  const post = channelRoutes[0]!;
+  const post = channelRoutes.find(({ method, path }) => `${method} ${path}` === "POST /api/v1/notification-channels")!;
   const reply = await post.handle({
     ctx: owner,
     params: {},

@@ -135,7 +135,9 @@ t.test("an opening reaches the browser: encrypted, signed, urgent, with the link
     detail: { channel_type: "web_push", person: /@example\.org$/ },
   });
 
+  await sql`update incidents set ended_at = ${new Date(clock.now())}, outage_since = null where id = ${incidentId}`;
   await scene.write(w, [outboxNotice(owner, { incidentId, targetId }, "resolved")]);
+  await scene.later(w, 30_000);
   await until(() => messagesTo(phone).length === 2, "the recovery");
   const recovery = messagesTo(phone)[1]!;
   t.strictSame([recovery.headers["urgency"], recovery.headers["topic"]], ["normal", headers["topic"]], "it replaces");

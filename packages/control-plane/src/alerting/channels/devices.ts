@@ -103,6 +103,7 @@ async function added(tx: Ctx, name: string, config: ChannelConfig, endpointHash:
     is_default: false,
     active_hours: null,
     min_severity: "minor",
+    rounds: null,
     write_source: tx.writeSource,
     created_at: at,
     updated_at: at,

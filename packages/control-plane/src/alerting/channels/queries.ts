@@ -40,6 +40,7 @@ export type NewChannelRow = Pick<
   | "is_default"
   | "active_hours"
   | "min_severity"
+  | "rounds"
   | "write_source"
   | "created_at"
   | "updated_at"
@@ -79,8 +80,7 @@ export async function insertChannel(sql: Db, row: NewChannelRow): Promise<Channe
     values
       (${row.id}, ${row.org_id}, ${row.name}, ${row.kind}, ${sql.json(row.config)}, ${row.enabled},
         ${row.is_default}, ${hoursJson(sql, row)}, ${row.min_severity}, ${row.rounds}, ${row.write_source},
-        ${row.created_at},
-        ${row.updated_at})
+        ${row.created_at}, ${row.updated_at})
     returning ${columns(sql)}`);
 }
 

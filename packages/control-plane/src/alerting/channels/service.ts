@@ -54,7 +54,6 @@ export {
   isForPeople,
   isForPhones,
   kindTakesEveryChange,
-  receiverOf,
   replyThrough,
   roundKinds,
   sendThrough,
