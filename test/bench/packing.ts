@@ -4,7 +4,7 @@ import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { keepPartitions } from "@statusmesh/control-plane/monitoring/results/keep-partitions";
 import { pack } from "@statusmesh/control-plane/monitoring/results/pack";
 import { rollUp } from "@statusmesh/control-plane/monitoring/results/rollup";
-import { selectSlices } from "@statusmesh/control-plane/monitoring/results/overview-queries";
+import { selectRecent } from "@statusmesh/control-plane/monitoring/results/overview-queries";
 import { readLatency, readResults, readUptime } from "@statusmesh/control-plane/monitoring/results/service";
 import { jitterOf } from "@statusmesh/control-plane/monitoring/results/runs-queries";
 import { ensurePartitions } from "@statusmesh/control-plane/platform/db/partitions";
@@ -121,7 +121,8 @@ async function readDay(sql: Sql, reader: OrgReader, ids: readonly string[], firs
   );
   const all = await timesOf(() => sql`select sum(total_ms) from bare`, some);
   const page = await timesOf((id) => readResults(reader, id, { ...day, limit: 50, offset: 0 }));
-  const strips = await timesOf(() => selectSlices(sql, reader.orgId, ids, range, dayMs / 48), some);
+  const whole = { checks: 50, leastSecs: dayMs / 1000 };
+  const strips = await timesOf(() => selectRecent(sql, reader.orgId, ids, range.to, whole), some);
   const reads = {
     rows,
     page,

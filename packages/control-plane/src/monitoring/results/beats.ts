@@ -1,10 +1,97 @@
 import { dayMs, hourMs, utcDay } from "@statusmesh/shared/time";
+import { windowsOf } from "../../alerting/maintenance/service.ts";
+import { getOrMake } from "../../platform/caches.ts";
 import { type Ctx, requireScope } from "../../platform/context.ts";
+import { takeTurns } from "../../platform/process/turns.ts";
 import { availabilityOf, dayState, sliceState } from "../heartbeats/service.ts";
 import * as queries from "./beat-queries.ts";
-import { selectDays } from "./overview-queries.ts";
+import { selectDays, selectRecent } from "./overview-queries.ts";
+import { roundMs } from "./resolve.ts";
+import { percentileOf, runStatus, visitRuns } from "./run-arrays.ts";
+import type { RunArrays } from "./runs-queries.ts";
 
 export type BeatState = "up" | "degraded" | "partial" | "down" | "none";
+
+/** The last checks of a monitor in a list. */
+export interface RecentChecks {
+  /** One cell a slot, oldest first; the slot of now is left out until its result is there. */
+  strip: (BeatState | "maintenance")[];
+  /** 95th percentile of the newest half hour of the last hour that has successful runs, ms; null for none. */
+  p95Now: number | null;
+  /** Whether a maintenance window covers it now. */
+  inMaintenance: boolean;
+}
+
+/** The last 50 checks of many monitors, without a scope check; foreign ids are left out. */
+export async function readRecent(ctx: Ctx, targetIds: readonly string[]): Promise<Map<string, RecentChecks>> {
+  const now = ctx.clock.now();
+  const wanted = { checks: counts.checks + 1, leastSecs: (2 * halfHourMs) / 1000 };
+  const found = new Map<string, Gathered>();
+  const turns = await takeTurns();
+  for (const row of await selectRecent(ctx.sql, ctx.orgId, targetIds, new Date(now), wanted)) {
+    if (turns.over()) await turns.next();
+    const own = getOrMake(found, row.targetId, (): Gathered => {
+      return { intervalMs: row.intervalMs, slots: new Map(), totals: [[], []] };
+    });
+    if (row.arrays !== null) gather(own, row.region, row.arrays, now);
+  }
+  const ids = [...found.keys()];
+  const longest = Math.max(0, ...[...found.values()].map(({ intervalMs }) => intervalMs));
+  const range = { from: new Date(now - wanted.checks * longest), to: new Date(now + 1) };
+  const [reported, windows] = await Promise.all([
+    availabilityOf(ctx, ctx.orgId, ids, range),
+    windowsOf(ctx, ctx.orgId, ids, range),
+  ]);
+  return new Map(
+    [...found].map(([id, { intervalMs, slots, totals }]) => {
+      const spans = windows
+        .filter(({ target_ids: covered }) => covered.includes(id))
+        .map(({ starts_at, ends_at }) => ({ start: starts_at.getTime(), end: ends_at.getTime() }));
+      const isCovered = (at: number) => spans.some(({ start, end }) => start <= at && at < end);
+      const job = reported.get(id);
+      const last = Math.floor(now / intervalMs);
+      const cells = Array.from({ length: wanted.checks }, (_, index) => {
+        const slot = last - wanted.checks + 1 + index;
+        const slice = { start: slot * intervalMs, end: (slot + 1) * intervalMs };
+        const regions = [...(slots.get(slot)?.values() ?? [])].map((state) => ({ state }));
+        const state = job === undefined ? stateOf(regions) : sliceState(job, slice);
+        return state !== "none" && isCovered(slice.start) ? ("maintenance" as const) : state;
+      });
+      const newest = totals.find((own) => own.length > 0);
+      return [
+        id,
+        {
+          strip: cells.at(-1) === "none" ? cells.slice(0, -1) : cells.slice(1),
+          p95Now: newest === undefined ? null : roundMs(percentileOf(newest, 0.95)),
+          inMaintenance: isCovered(now),
+        },
+      ];
+    }),
+  );
+}
+
+const halfHourMs = hourMs / 2;
+
+interface Gathered {
+  intervalMs: number;
+  /** State of each region by the number of the slot, counted from the Unix epoch in intervals. */
+  slots: Map<number, Map<string, BeatState>>;
+  /** Times of successful runs of the newest half hour and of the one before, ms. */
+  totals: [number[], number[]];
+}
+
+function gather({ intervalMs, slots, totals }: Gathered, region: string, arrays: RunArrays, now: number): void {
+  visitRuns(arrays, ({ slot, status, counts: isCounted, total }) => {
+    if (!isCounted) return;
+    const regions = getOrMake(slots, Math.floor(slot / intervalMs), () => new Map<string, BeatState>());
+    if (status === runStatus.down || status === runStatus.error) regions.set(region, "down");
+    else {
+      if (regions.get(region) !== "down")
+        regions.set(region, status === runStatus.degraded || regions.get(region) === "degraded" ? "degraded" : "up");
+      if (!Number.isNaN(total)) totals[Math.floor((now - slot) / halfHourMs)]?.push(total);
+    }
+  });
+}
 
 /** One beat of the bar of a monitor: a check of all regions, an hour or a day. */
 export interface Beat {
@@ -48,7 +135,7 @@ export async function readBeats(ctx: Ctx, id: string, kind: BeatKind, intervalSe
 }
 
 /** Down where most of the regions fail, degraded where some do. */
-function stateOf(regions: Beat["regions"]): BeatState {
+function stateOf(regions: readonly { state: BeatState }[]): BeatState {
   const failing = regions.filter(({ state }) => state === "down").length;
   if (regions.length === 0) return "none";
   if (failing * 2 > regions.length) return "down";

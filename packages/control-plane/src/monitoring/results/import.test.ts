@@ -16,7 +16,7 @@ import { newOrg, refusal } from "../../testing/world.ts";
 import { createTarget, deleteTarget } from "../targets/service.ts";
 import { importHistory } from "./import.ts";
 import { HistoryImport } from "./import-schema.ts";
-import { monitorHistory, readBeats, uptime, uptimesOf } from "./service.ts";
+import { readBeats, recentHistory, uptime, uptimesOf } from "./service.ts";
 
 const world = await openOutages(t);
 const { sql, clock, system, owner, monitor, report, incidents, notices } = world;
@@ -64,8 +64,7 @@ t.test("imported days count in uptime, strips, lists, metrics and on pages, and 
       ["up", false],
     ],
   );
-  const span = { from: new Date(clock.at - day), to: new Date(clock.at), slices: 4 };
-  matchObject(t, (await monitorHistory(owner, [target], span)).get(target), { uptime30d: (100 * 274) / 304 });
+  matchObject(t, (await recentHistory(owner, [target])).get(target), { uptime30d: (100 * 274) / 304 });
   matchObject(t, (await uptimesOf(owner)).get(target), { "30d": 270 / 300, "24h": null });
 
   const page = await createPage(owner, { slug: "shop", name: "Shop" });

@@ -1,12 +1,9 @@
 import { throttledByCap } from "@statusmesh/shared/checks";
-import { getOrMake } from "../../platform/caches.ts";
 import { arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
-import { portionsOf, takeTurns } from "../../platform/process/turns.ts";
+import { portionsOf } from "../../platform/process/turns.ts";
 import { daysOf } from "../history/service.ts";
 import { type Counts, slackMs } from "./queries.ts";
-import { percentileOf, runStatus, visitRuns } from "./run-arrays.ts";
-import { runArrays, runs } from "./runs-queries.ts";
-import type { Range } from "./range.ts";
+import { type RunArrays, runArrays, runs, startOfMost } from "./runs-queries.ts";
 
 /** The targets whose newest result was throttled by the limit per host. */
 export async function selectThrottled(sql: Db, orgId: string, targetIds: readonly string[]): Promise<string[]> {
@@ -29,75 +26,47 @@ export async function selectThrottled(sql: Db, orgId: string, targetIds: readonl
       and newest.error = ${throttledByCap}`);
 }
 
-export interface SliceRow {
-  target_id: string;
-  /** Index from the start of the range. */
-  slice: number;
-  status: "up" | "degraded" | "down";
-  p95: number | null;
+/** Runs of a region of a target, or of a packed day of it, as visitRuns reads them; `arrays` is null without runs. */
+export interface RecentRow {
+  targetId: string;
+  intervalMs: number;
+  region: string;
+  arrays: RunArrays | null;
 }
 
 /** Targets that are read at once, so that few values are in memory: 20 with five checks per 10 s a day have 7 MB. */
 const portion = 20;
+/** Runs of packed days of a target that are read: an interval that became longer has earlier runs close together. */
+const mostPacked = 20_000;
 
-/**
- * The range cut into slices of `sliceMs` by slot, for many targets: the worst status and the 95th percentile in ms,
- * without empty slices. Going by slot keeps the planner away from partitions of other days.
- */
-export async function selectSlices(
+/** Runs of the last `checks` intervals of each target, and of `leastSecs` at least, by slot. */
+export async function selectRecent(
   sql: Db,
   orgId: string,
   targetIds: readonly string[],
-  range: Range,
-  sliceMs: number,
-): Promise<SliceRow[]> {
-  const found: SliceRow[] = [];
-  for (const ids of portionsOf(targetIds, portion)) found.push(...(await slicesOf(sql, orgId, ids, range, sliceMs)));
+  now: Date,
+  { checks, leastSecs }: { checks: number; leastSecs: number },
+): Promise<RecentRow[]> {
+  const to = sql`${now}::timestamptz`;
+  const wanted = sql`${to} - make_interval(secs => greatest(${checks} * t.interval_secs, ${leastSecs}))`;
+  const most = startOfMost(sql, { target: sql`t.id`, from: wanted, to }, null, mostPacked);
+  const range = { target: sql`t.id`, from: sql`span.start`, to };
+  const found: RecentRow[] = [];
+  for (const ids of portionsOf(targetIds, portion)) {
+    const query = sql`
+      select t.id::text, t.interval_secs, r.* from targets t
+      cross join lateral (select greatest(${wanted}, most.at) as start from ${most} most offset 0) span
+      left join lateral ${runArrays(sql, range, null, ["status", "skip", "recheck", "total_ms"])} r on true
+      where t.org_id = ${orgId} and t.id = any(${arrayOf(ids)}::uuid[])`;
+    for (const [id, secs, region, ...arrays] of await query.values())
+      found.push({
+        targetId: String(id),
+        intervalMs: 1000 * Number(secs),
+        region: String(region),
+        arrays: region === null ? null : (arrays as RunArrays),
+      });
+  }
   return found;
-}
-
-async function slicesOf(sql: Db, orgId: string, targetIds: readonly string[], range: Range, sliceMs: number) {
-  const values = runArrays(
-    sql,
-    { target: sql`t.id`, from: sql`${range.from}::timestamptz`, to: sql`${range.to}::timestamptz` },
-    null,
-    ["status", "skip", "recheck", "total_ms"],
-  );
-  const [from, to] = [range.from.getTime(), range.to.getTime()];
-  const ofTargets = new Map<string, Slice[]>();
-  const query = sql`
-    select t.id::text, r.* from targets t cross join lateral ${values} r
-    where t.org_id = ${orgId} and t.id = any(${arrayOf(targetIds)}::uuid[])`;
-  await query.values().forEach(([id, , ...arrays]) => {
-    const slices = getOrMake(ofTargets, String(id), () => []);
-    visitRuns(arrays, ({ slot, status, counts, total }) => {
-      if (!counts || slot < from || slot >= to) return;
-      const slice = (slices[Math.floor((slot - from) / sliceMs)] ??= { failed: false, degraded: false, totals: [] });
-      if (status === runStatus.down || status === runStatus.error) slice.failed = true;
-      else {
-        if (status === runStatus.degraded) slice.degraded = true;
-        if (!Number.isNaN(total)) slice.totals.push(total);
-      }
-    });
-  });
-  const turns = await takeTurns();
-  const rows: SliceRow[] = [];
-  for (const [target_id, slices] of ofTargets)
-    for (const [slice, found] of slices.entries()) {
-      if (found === undefined) continue;
-      if (turns.over()) await turns.next();
-      const status = found.failed ? "down" : found.degraded ? "degraded" : "up";
-      const p95 = found.totals.length === 0 ? null : percentileOf(found.totals, 0.95);
-      rows.push({ target_id, slice, status, p95 });
-    }
-  return rows;
-}
-
-interface Slice {
-  failed: boolean;
-  degraded: boolean;
-  /** Of runs with a connection, ms. */
-  totals: number[];
 }
 
 export interface DayRow extends Counts {

@@ -26,8 +26,8 @@ import {
   listFailures,
   listPeriods,
   listResults,
-  monitorHistory,
   packState,
+  recentHistory,
   resultsCsv,
   uptime,
 } from "./service.ts";
@@ -464,6 +464,6 @@ async function everyRead(id: string, from: number, end: number): Promise<unknown
     answers.push(await text(await resultsCsv(ctx, id, range)));
   }
   answers.push(await dailyCounts(system, ctx.orgId, [id], 30));
-  answers.push(await monitorHistory(ctx, [id], { from: new Date(from), to: new Date(end), slices: 40 }));
+  answers.push(await recentHistory({ ...ctx, clock: { now: () => end } }, [id]));
   return answers;
 }

@@ -5,7 +5,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
 import { serve } from "../../testing/app.ts";
 import { day, hour, minute, noon, second } from "../../testing/clock.ts";
-import { addResults, newTarget, type SceneResult } from "../../testing/scene.ts";
+import { addMaintenance, addResults, newTarget, type SceneResult } from "../../testing/scene.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { createTarget, updateTarget } from "../targets/service.ts";
 import { hourOf } from "./late.ts";
@@ -429,42 +429,54 @@ t.test("uptime counts runs that are evidence", async (t) => {
   });
 });
 
-t.test("the history of many monitors in two statements", async (t) => {
-  const [busy, quiet, foreign] = [await newTarget(ctx), await newTarget(ctx), await newTarget(stranger)];
+t.test("the last 50 checks of many monitors, one cell a slot of all regions", async (t) => {
+  const [busy, daily, quiet, foreign] = [
+    await newTarget(ctx),
+    await newTarget(ctx, "Daily", { interval: day / 1000 }),
+    await newTarget(ctx),
+    await newTarget(stranger),
+  ];
+  const slots = (from: number, to: number) =>
+    Array.from({ length: from - to + 1 }, (_, n) => noon - (from - n) * minute);
   await addResults(ctx, busy, [
-    { at: noon - day + minute },
-    { at: noon - day + 2 * minute, status: "degraded", total: 200 },
-    { at: noon - 90 * minute, status: "down", total: 3000 },
-    { at: noon - 80 * minute, total: 50 },
-    { at: noon - 40 * minute, total: 70 },
-    { at: noon - 10 * minute, status: "error", total: null },
-    { at: noon - 5 * minute, skip: true, status: "degraded", total: null },
+    ...slots(60, 21).map((at) => ({ at, total: 100 })),
+    ...slots(20, 1).flatMap((at) => [
+      { at, status: "down", total: null },
+      { at, region: "us", total: 50, status: at === noon - 20 * minute ? "up" : "error" },
+    ]),
+    { at: noon - 25 * minute, region: "us", status: "degraded", total: 900 },
+    { at: noon - 10 * minute, region: "ap", skip: true },
   ]);
+  await addResults(ctx, daily, [{ at: noon - 3 * day }, { at: noon - day, status: "down" }]);
   await addResults(ctx, foreign, [{ at: noon - minute }]);
+  await addMaintenance(ctx, [busy], { start: noon - 2 * minute, end: noon + hour });
   // Counted already: 20 days ago, and today until 12:00. The raw rows before that are not counted twice.
   await sql`
     insert into results_daily
     values (${busy}, '2026-10-31', 90, 5, 0, 5), (${busy}, '2026-11-20', 3, 1, 0, 0),
       (${busy}, '2026-10-20', 0, 1000, 0, 0)`;
-  await sql`insert into rollup_progress (next_hour) values (${new Date(hourOf(noon) - hour)})`;
-  const histories = await service.monitorHistory(ctx, [busy, quiet, foreign], {
-    from: new Date(noon - day),
-    to: new Date(noon),
-    slices: 48,
-  });
+  await sql`insert into rollup_progress (next_hour) values (${new Date(hourOf(noon))})`;
+  const histories = await service.recentHistory(ctx, [busy, daily, quiet, foreign]);
   await sql`delete from rollup_progress`;
 
   const history = histories.get(busy)!;
-  t.equal(history.strip.length, 48);
   t.strictSame(
-    [history.strip[0], history.strip[1], history.strip[45], history.strip[46], history.strip[47]],
-    ["degraded", "none", "down", "up", "down"],
-    "the worst of each half hour",
+    history.strip,
+    [
+      ...new Array<string>(25).fill("up"),
+      "degraded",
+      ...new Array<string>(4).fill("up"),
+      "degraded",
+      ...new Array<string>(17).fill("down"),
+      "maintenance",
+      "maintenance",
+    ],
+    "20 minutes of an outage are 20 cells; without the slot of now, which has no result yet",
   );
-  t.strictSame([history.p95[0], history.p95[45], history.p95[46], history.p95[47]], [195, 50, 70, null]);
-  t.equal(history.p95Now, 70);
-  t.equal(history.uptime30d, (100 * (90 + 3 + 1)) / (100 + 4 + 2), "days from the rollup, the last hour from the runs");
-  const blank = { strip: new Array(48).fill("none"), p95: new Array(48).fill(null), p95Now: null, uptime30d: null };
+  t.strictSame([history.p95Now, history.inMaintenance], [500, true], "of the newest half hour");
+  t.equal(history.uptime30d, (100 * (90 + 3)) / (100 + 4), "days from the rollup");
+  t.strictSame(histories.get(daily)!.strip.slice(-4), ["none", "up", "none", "down"]);
+  const blank = { strip: new Array(50).fill("none"), p95Now: null, inMaintenance: false, uptime30d: null };
   t.strictSame(histories.get(quiet), blank);
-  t.strictSame(histories.get(foreign), blank, "another organisation's monitor has no history here");
+  t.equal(histories.has(foreign), false, "another organisation's monitor has no history here");
 });

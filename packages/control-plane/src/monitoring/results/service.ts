@@ -3,16 +3,17 @@ import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import type { Page } from "../../platform/http/wire.ts";
+import { readRecent, type RecentChecks } from "./beats.ts";
 import { hourOfDepth } from "./change-queries.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
 import { selectOrgCounts } from "./org-count-queries.ts";
-import { availabilityOf, shareOf, sliceState } from "../heartbeats/service.ts";
+import { availabilityOf, shareOf } from "../heartbeats/service.ts";
 import { importedDays } from "../history/service.ts";
 import * as overview from "./overview-queries.ts";
 import * as queries from "./queries.ts";
 import { type Counts, delayMs, type ResultTarget, slackMs, surelyIn } from "./queries.ts";
 import { parseRange, type Range } from "./range.ts";
-import { forMembers, inTurn, type RangeInput, resolve, roundMs } from "./resolve.ts";
+import { forMembers, inTurn, type RangeInput, resolve } from "./resolve.ts";
 import type { CheckResult, Uptime } from "./schema.ts";
 
 export { resultsCsv } from "./export.ts";
@@ -152,72 +153,29 @@ export async function throttledTargets(ctx: Ctx, targetIds: readonly string[]): 
   return new Set(targetIds.length === 0 ? [] : await overview.selectThrottled(ctx.sql, ctx.orgId, targetIds));
 }
 
-/** History of one monitor for the list, slice by slice. */
-export interface MonitorHistory {
-  /** Oldest first; `none` for slices without runs. */
-  strip: ("up" | "degraded" | "down" | "none")[];
-  /** 95th percentile per slice, ms; null without successful connections. */
-  p95: (number | null)[];
-  /** Of the newest of the last two slices with a value. */
-  p95Now: number | null;
+/** A monitor in a list. */
+export interface MonitorHistory extends RecentChecks {
   /** Percent over the last 30 days (30 UTC days and today); null without runs. */
   uptime30d: number | null;
 }
 
-/** History of up to 100 monitors, for the list, with an empty one for foreign ids. */
-export async function monitorHistory(
-  ctx: Ctx,
-  targetIds: readonly string[],
-  span: Range & { slices: number },
-): Promise<Map<string, MonitorHistory>> {
+/** The last checks and the uptime of up to 100 monitors, for lists; foreign ids are left out. */
+export async function recentHistory(ctx: Ctx, targetIds: readonly string[]): Promise<Map<string, MonitorHistory>> {
   requireScope(ctx, "targets:read");
-  const histories = new Map<string, MonitorHistory>(
-    targetIds.map((id) => [
-      id,
-      {
-        strip: new Array<"none">(span.slices).fill("none"),
-        p95: new Array<null>(span.slices).fill(null),
-        p95Now: null,
-        uptime30d: null,
-      },
-    ]),
+  if (targetIds.length === 0) return new Map();
+  const now = ctx.clock.now();
+  const month = { from: new Date(Math.floor(now / dayMs - 30) * dayMs), to: new Date(now) };
+  const [recent, days, shares] = await Promise.all([
+    readRecent(ctx, targetIds),
+    dailyCounts(ctx, ctx.orgId, targetIds, 30),
+    heartbeatShares(ctx, targetIds, month),
+  ]);
+  return new Map(
+    [...recent].map(([id, checks]) => {
+      const share = shares.get(id);
+      return [id, { ...checks, uptime30d: share === undefined ? uptimePct(sum(days.get(id)?.values() ?? [])) : share }];
+    }),
   );
-  if (histories.size === 0) return histories;
-  const sliceMs = Math.ceil((span.to.getTime() - span.from.getTime()) / span.slices);
-  for (const row of await overview.selectSlices(ctx.sql, ctx.orgId, targetIds, span, sliceMs)) {
-    const history = histories.get(row.target_id)!;
-    history.strip[row.slice] = row.status;
-    history.p95[row.slice] = row.p95 === null ? null : roundMs(row.p95);
-  }
-  const days = await dailyCounts(ctx, ctx.orgId, targetIds, 30);
-  const now = ctx.clock.now();
-  const reported = await availabilityOf(ctx, ctx.orgId, targetIds, span);
-  const shares = await heartbeatShares(ctx, [...reported.keys()], {
-    from: new Date(Math.floor(now / dayMs - 30) * dayMs),
-    to: new Date(now),
-  });
-  for (const [id, history] of histories) {
-    history.p95Now = history.p95.at(-1) ?? history.p95.at(-2) ?? null;
-    const own = reported.get(id);
-    history.uptime30d = own === undefined ? uptimePct(sum(days.get(id)?.values() ?? [])) : shares.get(id)!;
-    if (own !== undefined)
-      history.strip = history.strip.map((_, at) => {
-        const start = span.from.getTime() + at * sliceMs;
-        return sliceState(own, { start, end: start + sliceMs });
-      });
-  }
-  return histories;
-}
-
-/** Half an hour each over a day: fine enough to see an outage of one check interval, few enough to count. */
-const daySlices = 48;
-/** Length of a slice of {@link dayHistory}, seconds. */
-export const daySliceSecs = dayMs / daySlices / 1000;
-
-/** {@link monitorHistory} of the last day. */
-export async function dayHistory(ctx: Ctx, targetIds: readonly string[]): Promise<Map<string, MonitorHistory>> {
-  const now = ctx.clock.now();
-  return await monitorHistory(ctx, targetIds, { from: new Date(now - dayMs), to: new Date(now), slices: daySlices });
 }
 
 /**

@@ -13,7 +13,7 @@ import { rankOf } from "./monitors.ts";
 import { setupSteps } from "./setup.ts";
 import { flapping, openCounts, regionNamer } from "../../alerting/incidents/service.ts";
 import { activeWindows } from "../../alerting/maintenance/service.ts";
-import { dayHistory, daySliceSecs, throttledTargets } from "../results/service.ts";
+import { recentHistory, throttledTargets } from "../results/service.ts";
 import { monitorOrders, monitorSorts } from "./list-schema.ts";
 import {
   listMonitors,
@@ -37,9 +37,8 @@ import {
 } from "./words.ts";
 
 const pageSize = 50;
-/** Tags that stand as chips in one line, and those behind "More". */
-const tagChips = 8;
-const moreTags = 60;
+/** Tags to choose from; search finds the others. */
+const tagChips = 68;
 /** Groups of a page: the worst ones. */
 const mostGroups = 100;
 /** Value of `in` for the monitors without a tag of the group. */
@@ -155,13 +154,12 @@ function apiAddress(asked: ListQuery): string {
   return `/api/v1/targets?${new URLSearchParams(params.filter(([, value]) => value !== "")).toString()}`;
 }
 
-/** The tags as chips, the chosen one first: those of one line, those behind "More", and the number of all others. */
+/** The tags as chips, the chosen one first, and the number of all others. */
 function chipsOf(chosen: string, { items, total }: Awaited<ReturnType<typeof listTags>>) {
   const names = [...new Set([...(chosen === "" ? [] : [chosen]), ...items.map(({ name }) => name)])];
   return {
     tags: names.slice(0, tagChips),
-    moreTags: names.slice(tagChips, tagChips + moreTags),
-    hiddenTags: Math.max(0, total - tagChips - moreTags),
+    hiddenTags: Math.max(0, total - tagChips),
   };
 }
 
@@ -187,7 +185,7 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
   const rows = grouping ? [] : [...list.pinned, ...list.items];
   const lines = grouping ? [] : list.causes.map((line) => withRegionName(line, region));
   const [history, flaps, throttled] = await Promise.all([
-    dayHistory(ctx, [...rows.map((row) => row.target.id), ...lines.map(({ exampleId }) => exampleId)]),
+    recentHistory(ctx, [...rows.map((row) => row.target.id), ...lines.map(({ exampleId }) => exampleId)]),
     flapping(
       ctx,
       rows.map((row) => row.target.id),
@@ -196,7 +194,7 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
   ]);
   const shownRows = rows.map((row) => ({
     ...row,
-    ...shown(row, now, throttled(row)),
+    ...shown(row, now, throttled(row), history.get(row.target.id)?.inMaintenance),
     flapping: flaps.get(row.target.id) ?? null,
     history: history.get(row.target.id) ?? null,
     daysLeft: row.expires_at === null ? null : Math.floor((row.expires_at.getTime() - now) / dayMs),
@@ -239,7 +237,6 @@ export async function monitorsPage({ ctx, query }: PageCall<"tenant">) {
       showsDays: asked.sort === "days_left" || rows.some((row) => row.expires_at !== null),
       setup,
       isOwner: ctx.role === "owner",
-      sliceSecs: daySliceSecs,
       origin: ctx.config.server.public_url,
     },
   };
@@ -249,12 +246,19 @@ const waitingWord = ({ target }: MonitorRow): string =>
   isProbed(target.check) ? "Pending first check" : "Waiting for the first ping";
 
 /** Words and state of a row, decided here so that templates only place them. */
-export function shown(row: MonitorRow, now: number, throttled: string | null) {
-  const state = shownState(row);
+export function shown(row: MonitorRow, now: number, throttled: string | null, inMaintenance = false) {
+  const state = inMaintenance && !row.paused ? ("maintenance" as const) : shownState(row);
   const waiting = isWaiting(row);
   return {
     state,
-    word: waiting ? waitingWord(row) : throttled === null ? stateWords[state] : "Throttled",
+    word:
+      state === "maintenance"
+        ? "Maintenance"
+        : waiting
+          ? waitingWord(row)
+          : throttled === null
+            ? stateWords[state]
+            : "Throttled",
     throttled,
     since: state === "down" || state === "error" ? (row.open_incident?.outage_since ?? row.status_since) : null,
     detail: throttled ?? detail(row, now),

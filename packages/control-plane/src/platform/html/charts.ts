@@ -1,5 +1,5 @@
 import { dayMs } from "@statusmesh/shared/time";
-import { absolute, clock, day, duration, ms } from "./format.ts";
+import { absolute, clock, day, ms } from "./format.ts";
 import { html, Markup } from "./markup.ts";
 
 /** One decimal is below what a screen shows, and keeps the paths short. */
@@ -35,23 +35,18 @@ export function strip(cells: readonly string[], label: string): Markup {
 
 /** `7 down, 43 up`: how many of the cells have which state, the worst first. */
 export function beatsLabel(cells: readonly string[]): string {
-  const words = { down: "down", partial: "partly down", degraded: "degraded", up: "up", none: "without data" };
+  const words = {
+    down: "down",
+    partial: "partly down",
+    degraded: "degraded",
+    maintenance: "in maintenance",
+    up: "up",
+    none: "without data",
+  };
   return Object.entries(words)
     .map(([state, word]) => [cells.filter((own) => own === state).length, word] as const)
     .flatMap(([count, word]) => (count === 0 ? [] : [`${count} ${word}`]))
     .join(", ");
-}
-
-/** Text alternative of a strip: `Last 24 hours: down 2 h, degraded 30 min, no data 1 h`. */
-export function stripLabel(cells: readonly string[], sliceSecs: number): string {
-  const words: Record<string, string> = { down: "down", degraded: "degraded", none: "no data" };
-  const parts = Object.entries(words).flatMap(([state, word]) => {
-    const count = cells.filter((own) => own === state).length;
-    return count === 0 ? [] : [`${word} ${duration(count * sliceSecs)}`];
-  });
-  const span = `Last ${duration(cells.length * sliceSecs).replace(/^1 d$/, "24 hours")}`;
-  if (parts[0] === `no data ${duration(cells.length * sliceSecs)}`) return `${span}: no data`;
-  return `${span}: ${parts.length === 0 ? "up" : parts.join(", ")}`;
 }
 
 /** Values by their place, with gaps. */

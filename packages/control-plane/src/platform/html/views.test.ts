@@ -22,7 +22,6 @@ import {
   beatsLabel,
   strip,
   stateBar,
-  stripLabel,
   scaleTop,
   stripPath,
 } from "./charts.ts";
@@ -129,12 +128,6 @@ t.test("strips", async (t) => {
   t.match(drawing, 'aria-label="A &amp; B"');
   t.match(strip([], "x").html, 'viewBox="0 0 1 20"');
   t.equal(beatsLabel(["up", "none", "up", "down"]), "1 down, 2 up, 1 without data");
-  t.equal(stripLabel(["up", "up"], 43_200), "Last 24 hours: up");
-  t.equal(stripLabel(["none", "none"], 43_200), "Last 24 hours: no data");
-  t.equal(
-    stripLabel([...new Array<string>(44).fill("up"), "down", "down", "degraded", "none"], 1800),
-    "Last 24 hours: down 1 h, degraded 30 min, no data 30 min",
-  );
 });
 
 t.test("lines, bands and axes", async (t) => {
