@@ -215,6 +215,9 @@ t.test("many monitors", async (t) => {
     await page.waitForURL(/order=desc/);
     t.equal((await names(page))[0], "solo");
     await page.goto("/monitors");
+    const first = (await page.locator("tbody tr:not(.sec)").first().boundingBox())!;
+    t.ok(first.y <= 290, `the first monitor is at ${first.y} px`);
+    await page.locator("summary", { hasText: "Tags" }).click();
     await page.getByRole("link", { name: "Group by team/" }).click();
     await page.waitForURL(/group=team/);
     t.strictSame(await page.locator("tbody .name").allTextContents(), ["team/core", "team/web", "No tag team/…"]);
@@ -434,6 +437,15 @@ t.test("many monitors", async (t) => {
     await page.waitForURL((address) => Date.parse(address.searchParams.get("from") ?? "") > begin);
     const [from, to] = asked() as [number, number];
     t.ok(from > begin && to < begin + hour && to - from > hour / 3, "the dragged half of the chart");
+    await page.locator(".chart[data-from]").dblclick({ position: { x: 200, y: 150 } });
+    await page.waitForURL((address) => !address.searchParams.has("from"));
+    const ticks = (await page.locator("[data-ticks] text").allTextContents()).slice(0, -1);
+    t.ok(ticks.length > 3, `ticks at ${ticks.join()}`);
+    t.same(
+      ticks.filter((text) => !/^(?:4|8|12):00 [AP]M$|^[A-Z][a-z]{2} \d+$/.test(text)),
+      [],
+      "round times of the reader's zone",
+    );
     await page.goto(`/incidents?from=${new Date(begin).toISOString()}&to=${new Date(begin + hour).toISOString()}`);
     await page.getByText("No matching incidents").waitFor();
     await page.locator(".empty").getByRole("link", { name: "Clear filters" }).click();

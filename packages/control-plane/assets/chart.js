@@ -1,6 +1,8 @@
 // What stands under the pointer: a beat of the bar, a point of the chart. The numbers are in the page already: in the
-// titles of the beats, and in the table behind the disclosure.
+// titles of the beats, and in an attribute of the chart.
+import { drawAxes } from "./axis.js";
 import { announce, el } from "./dom.js";
+import { clockOf, dateOf } from "./times.js";
 
 const svg = (tag, attributes) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -55,46 +57,101 @@ function showBeat(box, beat, say = false) {
   if (say) announce([`${when}: ${beat.dataset.word}`, ...lines].join(", "));
 }
 
-/** The rows of the table that has the numbers of a chart, one for each point. */
-const rowsOf = (chart) => [...chart.closest("section").querySelectorAll("#latency-table tbody tr")];
+const numbers = new WeakMap();
+
+/** The points of a chart: median, p95, p99 and number of checks of each; null for a gap. */
+function pointsOf(chart) {
+  if (!numbers.has(chart)) {
+    const read = (text) => (text === "" ? null : text.split(",").map((value) => (value === "" ? null : Number(value))));
+    numbers.set(chart, (chart.dataset.points ?? "").split(";").map(read));
+  }
+  return numbers.get(chart);
+}
+
+const startOf = (chart, point) => Number(chart.dataset.first) + point * chart.dataset.step;
+const shareOf = (chart, time) => (time - chart.dataset.from) / (chart.dataset.to - chart.dataset.from);
 
 /** The number of the point at a place of the chart, in px of the page. */
 function pointAt(chart, x) {
   const { left, width } = chart.getBoundingClientRect();
-  return Math.floor(((x - left) / width) * rowsOf(chart).length);
+  const { from, to, first, step } = chart.dataset;
+  return Math.floor((Number(from) + ((x - left) / width) * (to - from) - first) / step);
 }
+
+/** `412 ms`, as the server writes it. */
+const ms = (value) =>
+  value === null
+    ? "—"
+    : value >= 1000
+      ? `${(value / 1000).toFixed(value >= 10_000 ? 1 : 2)} s`
+      : `${Number(value.toFixed(value >= 10 ? 0 : value < 1 ? 2 : 1))} ms`;
+
+/** `24 Nov 14:00 – 14:06`: begin and end of a point. */
+function spanOf(chart, point) {
+  const [from, to] = [startOf(chart, point), startOf(chart, point + 1)].map((time) => new Date(time));
+  const start = `${dateOf(from)} ${clockOf(from)}`;
+  return `${start} – ${from.toDateString() === to.toDateString() ? clockOf(to) : `${dateOf(to)} ${clockOf(to)}`}`;
+}
+
+const names = ["Median", "p95", "p99", "Checks"];
+const cellsOf = (values) => values.map((value, at) => (at === 3 ? String(value) : ms(value)));
 
 /** Shows the crosshair at a point of the chart, the nearest one that it has. */
 function showPoint(chart, point, say = false) {
-  const rows = rowsOf(chart);
+  const points = pointsOf(chart);
   const box = chart.parentElement;
   leave(box);
-  if (rows.length === 0) return;
-  const own = Math.max(0, Math.min(rows.length - 1, point));
-  const [row, share] = [rows[own], (own + 0.5) / rows.length];
+  if (!chart.dataset.points) return;
+  const own = Math.max(0, Math.min(points.length - 1, point));
+  const values = points[own];
+  const share = Math.max(0, Math.min(1, shareOf(chart, startOf(chart, own + 0.5))));
   box.dataset.point = own;
-  const cells = [...row.querySelectorAll("td")];
   const height = 200;
   const y = (value) => height - (Math.min(value, chart.dataset.top) / chart.dataset.top) * (height - 12);
   const cx = `${share * 100}%`;
   chart.append(svg("line", { class: "cross", x1: cx, x2: cx, y1: 0, y2: height }));
   for (const [at, name] of ["at", "at hollow"].entries())
-    if (cells[at]?.dataset.v) chart.append(svg("circle", { class: name, cx, cy: y(cells[at].dataset.v), r: 4 }));
-  const names = ["Median", "p95", "p99", "Checks"];
+    if (values?.[at] != null) chart.append(svg("circle", { class: name, cx, cy: y(values[at]), r: 4 }));
+  const cells = values === null ? [] : cellsOf(values);
   const lines =
-    cells.length < 4
+    values === null
       ? [el("dt", {}, "No data")]
-      : cells.flatMap((cell, at) => [el("dt", {}, names[at]), el("dd", {}, cell.textContent)]);
+      : cells.flatMap((cell, at) => [el("dt", {}, names[at]), el("dd", {}, cell)]);
   const tip = el("div", { class: "tip", "aria-hidden": "true" });
-  const when = row.querySelector("th").textContent.trim();
+  const when = spanOf(chart, own);
   tip.append(el("strong", {}, when), el("dl", {}, ...lines));
   if (say) announce(`${when}: ${lines.map((line) => line.textContent).join(" ")}`);
   const inside = chart.getBoundingClientRect().left - box.getBoundingClientRect().left;
   place(box, tip, inside + share * chart.getBoundingClientRect().width + 90);
 }
 
+/** Writes the table of a chart when its section is opened: few people do. */
+function writeTable(section) {
+  const chart = section.closest("section").querySelector(".chart");
+  const rows = pointsOf(chart).map((values, point) => {
+    const cells = values === null ? [el("td", { class: "num muted", colspan: 4 }, "no data")] : cellsOf(values);
+    const own = values === null ? cells : cells.map((text) => el("td", { class: "num" }, text));
+    return el("tr", {}, el("th", { scope: "row" }, spanOf(chart, point)), ...own);
+  });
+  section.querySelector("tbody").replaceChildren(...rows);
+}
+
+/** Emphasises one line of a chart; null for all. */
+function emphasise(section, name) {
+  for (const own of section.querySelectorAll("[data-line]"))
+    own.classList.toggle("faint", name !== null && own.dataset.line !== name);
+}
+
 /** Follows the pointer over charts and bars; each is one stop of Tab, in which arrows move. */
 export function charts() {
+  drawAxes();
+  document.addEventListener("refreshed", (event) => drawAxes(event.target));
+  document.addEventListener("toggle", (event) => event.target.id === "latency-table" && writeTable(event.target), true);
+  document.addEventListener("pointerover", (event) => {
+    const line = event.target.closest?.("[data-line]");
+    for (const section of document.querySelectorAll("section:has([data-line])"))
+      emphasise(section, section.contains(line) ? line.dataset.line : null);
+  });
   document.addEventListener("pointermove", (event) => {
     const chart = event.target.closest?.(".chart");
     const beat = event.target.closest?.(".beats > li");
@@ -110,7 +167,7 @@ export function charts() {
     event.preventDefault();
     const chart = box.querySelector(".chart");
     if (chart) {
-      const outside = step === 1 ? -1 : rowsOf(chart).length;
+      const outside = step === 1 ? -1 : pointsOf(chart).length;
       return showPoint(chart, (box.querySelector(".cross") ? Number(box.dataset.point) : outside) + step, true);
     }
     const beats = [...box.querySelectorAll("li")].filter((own) => own.offsetWidth > 0);

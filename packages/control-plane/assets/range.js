@@ -24,6 +24,8 @@ function open(form) {
 }
 
 let drag = null;
+let clicked;
+let isDragged = false;
 
 /** Time under the pointer of a chart, Unix ms. */
 function timeAt(chart, x) {
@@ -52,12 +54,31 @@ function end(zoom) {
   drag = null;
   chart.parentElement.querySelector(".zoom")?.remove();
   // A click that shakes is no drag, and a range is a minute at least.
-  if (!zoom || Math.abs(x - startX) < 8 || Math.abs(to - from) < 60_000) return;
+  isDragged = Math.abs(x - startX) >= 8;
+  if (zoom && isDragged && Math.abs(to - from) >= 60_000)
+    location.assign(addressOf(Math.min(from, to), Math.max(from, to)));
+}
+
+/** The page with a range; without one, with the preset that was there before. */
+function addressOf(from, to, hash = "") {
   const address = new URL(location.href);
-  address.searchParams.delete("range");
-  address.searchParams.set("from", new Date(Math.min(from, to)).toISOString());
-  address.searchParams.set("to", new Date(Math.max(from, to)).toISOString());
-  location.assign(address);
+  for (const [name, time] of [
+    ["from", from],
+    ["to", to],
+  ])
+    if (time === undefined) address.searchParams.delete(name);
+    else address.searchParams.set(name, new Date(time).toISOString());
+  address.hash = hash;
+  return address;
+}
+
+/** Leads to the checks of a point, unless a second click follows, which goes back to the whole range. */
+function openPoint(chart, x) {
+  const { first, step } = chart.dataset;
+  if (!Number(step)) return;
+  const start = Number(first) + Math.floor((timeAt(chart, x) - first) / step) * step;
+  clearTimeout(clicked);
+  clicked = setTimeout(() => location.assign(addressOf(start, start + Number(step), "results")), 350);
 }
 
 /** Lets forms with `data-range` and the charts of the page choose a range of time. */
@@ -82,5 +103,15 @@ export function ranges() {
     shade(drag);
   });
   document.addEventListener("pointerup", () => end(true));
+  document.addEventListener("click", (event) => {
+    const chart = event.target.closest?.(".chart[data-points]");
+    if (chart && !isDragged && event.pointerType !== "touch" && !event.target.closest("a"))
+      openPoint(chart, event.clientX);
+  });
+  document.addEventListener("dblclick", (event) => {
+    if (!event.target.closest?.(".chart[data-points]")) return;
+    clearTimeout(clicked);
+    if (new URL(location.href).searchParams.has("from")) location.assign(addressOf());
+  });
   document.addEventListener("keydown", (event) => event.key === "Escape" && end(false));
 }

@@ -34,6 +34,13 @@ function ago(at) {
   return clock(at);
 }
 
+let drawAxes = () => {};
+if (document.querySelector("[data-ticks]"))
+  void import("./axis.js").then((module) => {
+    ({ drawAxes } = module);
+    drawAxes();
+  });
+
 const styles = { ago, clock, hour: (at) => hour.format(at), date: (at) => month.format(at) };
 
 /** Rewrites the times of the page for the visitor's zone. Their titles stay in UTC. */
@@ -44,6 +51,7 @@ function localTimes(within, style = "") {
     const node = element.firstChild;
     if (text && node.textContent !== text) node.textContent = text;
   });
+  drawAxes();
 }
 
 /** Fetches the dynamic part again. What a visitor has opened or closed, the focus and a pinned day stay. */

@@ -10,6 +10,9 @@ const formats = {
 /** The time of day as the reader writes it. */
 export const clockOf = (date) => formats.hour.format(date);
 
+/** The day and month as the reader writes them. */
+export const dateOf = (date) => formats.date.format(date);
+
 /** A slow or cached page explains smaller differences between the two clocks, ms. */
 const tolerance = 120_000;
 const sent = Number(document.body.dataset.now) - Date.now();

@@ -34,7 +34,7 @@ export function peakSeverity(
   return row.peak_impact === "degraded" ? "minor" : downSeverity;
 }
 
-export interface Outage extends Pick<OutageRow, "started_at" | "ended_at" | "error_sample"> {
+export interface Outage extends Pick<OutageRow, "incident_id" | "started_at" | "ended_at" | "error_sample"> {
   state: Impact;
 }
 

@@ -16,7 +16,8 @@ export type BeatState = "up" | "degraded" | "partial" | "down" | "none";
 export interface RecentChecks {
   /** One cell a slot, oldest first; the slot of now is left out until its result is there. */
   strip: (BeatState | "maintenance")[];
-  /** 95th percentile of the newest half hour of the last hour that has successful runs, ms; null for none. */
+  /** Median and 95th percentile of the newest half hour of the last hour that has successful runs, ms; null: none. */
+  p50Now: number | null;
   p95Now: number | null;
   /** Whether a maintenance window covers it now. */
   inMaintenance: boolean;
@@ -62,6 +63,7 @@ export async function readRecent(ctx: Ctx, targetIds: readonly string[]): Promis
         id,
         {
           strip: cells.at(-1) === "none" ? cells.slice(0, -1) : cells.slice(1),
+          p50Now: newest === undefined ? null : roundMs(percentileOf(newest, 0.5)),
           p95Now: newest === undefined ? null : roundMs(percentileOf(newest, 0.95)),
           inMaintenance: isCovered(now),
         },

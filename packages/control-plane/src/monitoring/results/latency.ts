@@ -1,4 +1,3 @@
-import { minuteMs } from "@statusmesh/shared/time";
 import type { OrgReader } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
@@ -19,8 +18,14 @@ import { addSketches, emptyHistogram, percentiles } from "./sketch.ts";
 const shares = [0.5, 0.95, 0.99] as const;
 const hourSecs = 3600;
 
-/** Latency in about 60 slices. Every slice of the range is present; `samples` 0 marks a gap. Without a scope check. */
-export async function readLatency(reader: OrgReader, targetId: string, input: RangeInput): Promise<LatencySeries> {
+/** A range, and how fine: about how many slices (60), none shorter than this (a minute), so that few are empty. */
+interface LatencyInput extends RangeInput {
+  slices?: number;
+  leastSecs?: number;
+}
+
+/** Latency in slices. Every slice of the range is present; `samples` 0 marks a gap. Without a scope check. */
+export async function readLatency(reader: OrgReader, targetId: string, input: LatencyInput): Promise<LatencySeries> {
   const { bucketSecs, range, rows } = await latencyRows(reader, targetId, input, false);
   return { bucket_seconds: bucketSecs, buckets: fill(range, bucketSecs, rows) };
 }
@@ -34,7 +39,7 @@ export const latencySeries = forMembers(readLatency);
 export async function readLatencyByRegion(
   reader: OrgReader,
   targetId: string,
-  input: Omit<RangeInput, "region">,
+  input: Omit<LatencyInput, "region">,
 ): Promise<RegionLatency> {
   const { bucketSecs, range, rows, target, sources } = await latencyRows(reader, targetId, input, true);
   const ran = await selectRegions(reader.sql, reader.orgId, target, sources);
@@ -49,25 +54,27 @@ export async function readLatencyByRegion(
 export const latencyByRegion = forMembers(readLatencyByRegion);
 
 /** Slices with samples. Short ranges are exact and go by the time of the run, long ones by the hour of the slot. */
-async function latencyRows(ctx: OrgReader, targetId: string, input: RangeInput, byRegion: boolean) {
+async function latencyRows(ctx: OrgReader, targetId: string, input: LatencyInput, byRegion: boolean) {
   const { target, range, region } = await resolve(ctx, targetId, input);
   const { sql, orgId } = ctx;
   if (!isByHour(range, ctx.clock.now())) {
-    const bucketSecs = bucketSeconds(range);
+    const bucketSecs = bucketSeconds(range, input);
     const rows = await selectLatency(sql, orgId, target, range, region, bucketSecs, byRegion);
     return { target, range, sources: { hours: null, runs: [range] }, bucketSecs, rows };
   }
   // Without raw results nothing is finer than an hour.
-  const bucketSecs = Math.max(bucketSeconds(range), hourSecs);
+  const bucketSecs = Math.max(bucketSeconds(range, input), hourSecs);
   const sources = sourcesOf(range, target.counted_to);
   const slicing = { bucketSecs, firstSecs: sliceOf(range.from.getTime(), bucketSecs) / 1000, byRegion };
   const slices = await selectLatencySlices(sql, orgId, target, sources, region, slicing);
   return { target, range, sources, bucketSecs, rows: await presentSlices(slices) };
 }
 
-/** About 60 slices, each a multiple of a minute: 1 h → 60 s, 24 h → 1440 s, 7 d → 10080 s, 30 d → 43200 s. */
-function bucketSeconds({ from, to }: Range): number {
-  return Math.max(60, Math.floor((to.getTime() - from.getTime()) / minuteMs / 60) * 60);
+/** Each a multiple of its shortest length. 60 slices: 1 h → 60 s, 24 h → 1440 s, 7 d → 10080 s, 30 d → 43200 s. */
+function bucketSeconds({ from, to }: Range, { slices = 60, leastSecs = 60 }: LatencyInput): number {
+  const step = Math.max(15, Math.min(60, leastSecs));
+  const secs = (to.getTime() - from.getTime()) / 1000 / slices;
+  return Math.max(leastSecs, Math.floor(secs / step) * step, step);
 }
 
 /** Start of the slice of a time, Unix ms. Slices count from the epoch, so they stay fixed while the range moves. */

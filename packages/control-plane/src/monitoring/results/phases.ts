@@ -12,7 +12,7 @@ export const byPhase = <T>(of: (phase: Phase) => T): Record<Phase, T> => ({
 });
 
 /** Mean time of each phase over the buckets, weighted by their samples; `rest` is what follows the first byte. */
-type Phases = Record<Phase | "rest", number>;
+export type Phases = Record<Phase | "rest", number>;
 
 /** Average duration of each phase; null without a sample. */
 export function phasesOf(buckets: readonly LatencyBucket[]): Phases | null {

@@ -473,10 +473,16 @@ t.test("the last 50 checks of many monitors, one cell a slot of all regions", as
     ],
     "20 minutes of an outage are 20 cells; without the slot of now, which has no result yet",
   );
-  t.strictSame([history.p95Now, history.inMaintenance], [500, true], "of the newest half hour");
+  t.strictSame([history.p50Now, history.p95Now, history.inMaintenance], [100, 500, true], "of the newest half hour");
   t.equal(history.uptime30d, (100 * (90 + 3)) / (100 + 4), "days from the rollup");
   t.strictSame(histories.get(daily)!.strip.slice(-4), ["none", "up", "none", "down"]);
-  const blank = { strip: new Array(50).fill("none"), p95Now: null, inMaintenance: false, uptime30d: null };
+  const blank = {
+    strip: new Array(50).fill("none"),
+    p50Now: null,
+    p95Now: null,
+    inMaintenance: false,
+    uptime30d: null,
+  };
   t.strictSame(histories.get(quiet), blank);
   t.equal(histories.has(foreign), false, "another organisation's monitor has no history here");
 });

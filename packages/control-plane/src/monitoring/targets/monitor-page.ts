@@ -1,9 +1,11 @@
 import { errorInWords } from "@statusmesh/shared/checks";
 import { hourMs } from "@statusmesh/shared/time";
 import { ms } from "../../platform/html/format.ts";
-import type { Span } from "../../platform/html/charts.ts";
+import type { ChartLine, Span } from "../../platform/html/charts.ts";
 import { readTimeRange, type TimeRange } from "../../platform/http/query.ts";
 import type { Outage } from "../../alerting/incidents/service.ts";
+import type { PageWindowRow } from "../../alerting/maintenance/service.ts";
+import type { LatencyBucket, RegionLatency } from "../results/schema.ts";
 import type { Beat, BeatKind } from "../results/service.ts";
 
 /** The spans that the latency chart offers, shortest first. */
@@ -32,15 +34,56 @@ export function rangeOf(query: Readonly<Record<string, string>>, now: number): R
   return { key, label, words, fixed: false, from: now - ms, to: now };
 }
 
+/** Points of the chart, where the range has so many checks. */
+export const chartSlices = 240;
+/** What the lines of regions may show. */
+export const chartValues = ["p50", "p95", "p99"] as const;
+/** A region is missing in the newest values after so many points without one. */
+const missingPoints = 3;
+
+/** A line for each region, at the places of the points of all. */
+export function linesOf(
+  points: readonly LatencyBucket[],
+  { regions }: RegionLatency,
+  value: (typeof chartValues)[number],
+  nameOf: (region: string) => string,
+): ChartLine[] {
+  return regions.map(({ region, buckets }) => {
+    const own = new Map(buckets.map((bucket) => [bucket.t, bucket.samples === 0 ? null : bucket[value]]));
+    return { name: nameOf(region), values: points.map(({ t }) => own.get(t) ?? null) };
+  });
+}
+
+/** Regions without a successful run in the newest points, where others have some: the values are not theirs. */
+export function missingOf(points: readonly LatencyBucket[], { regions }: RegionLatency): string[] {
+  const newest = points.findLast(({ samples }) => samples > 0)?.t;
+  const step = points.length > 1 ? points[1]!.t - points[0]!.t : 0;
+  return newest === undefined
+    ? []
+    : regions
+        .filter(({ buckets }) => !buckets.some(({ t, samples }) => samples > 0 && t > newest - missingPoints * step))
+        .map(({ region }) => region);
+}
+
+/** A maintenance window as the chart shades it. */
+export const maintenanceShade = (window: PageWindowRow): Span => ({
+  from: window.starts_at.getTime(),
+  to: window.ends_at.getTime(),
+  kind: "maintenance",
+  title: `Maintenance: ${window.title}`,
+  href: `/maintenance/${window.id}`,
+});
+
 /** Outages as the chart shades them. */
 export function shadesOf(outages: readonly Outage[], now: number): Span[] {
-  return outages.map(({ started_at, ended_at, state, error_sample }) => {
+  return outages.map(({ incident_id, started_at, ended_at, state, error_sample }) => {
     const word = state === "degraded" ? "Degraded" : "Down";
     return {
       from: started_at.getTime(),
       to: ended_at?.getTime() ?? now,
       kind: state === "degraded" ? "degraded" : "down",
       title: error_sample === null ? word : `${word}: ${errorInWords(error_sample)}`,
+      href: `/incidents/${incident_id}`,
     };
   });
 }

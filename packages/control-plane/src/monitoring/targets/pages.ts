@@ -6,7 +6,7 @@ import { channelChoices } from "../../alerting/channels/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { StateName } from "../../platform/html/format.ts";
 import { formPage, page, type PageCall, wholeNumber } from "../../platform/html/pages.ts";
-import { targetWindow } from "../../alerting/maintenance/service.ts";
+import { targetWindow, windowsOf } from "../../alerting/maintenance/service.ts";
 import {
   flapping,
   explainIncident,
@@ -24,6 +24,7 @@ import {
   listResults,
   phasesOf,
   readBeats,
+  recentHistory,
   uptime,
 } from "../results/service.ts";
 import { heartbeatPanel } from "./heartbeat-panel.ts";
@@ -35,7 +36,17 @@ import { findingOf } from "./finding.ts";
 import { neighboursOf } from "./dependencies.ts";
 import { copyOf, kindForms, startPolicy, targetFields } from "./form.ts";
 import { monitorsPage, shown, throttledOf } from "./list-page.ts";
-import { beatsOf, rangeOf, ranges, shadesOf } from "./monitor-page.ts";
+import {
+  beatsOf,
+  chartSlices,
+  chartValues,
+  linesOf,
+  maintenanceShade,
+  missingOf,
+  rangeOf,
+  ranges,
+  shadesOf,
+} from "./monitor-page.ts";
 import type { Target } from "./schema.ts";
 import { getMonitor, getTarget, type MonitorRegion, pinnedTargets, targetRegions, targetTag } from "./service.ts";
 import { isWaiting, policyWords, resultLines, silenceWords, where, why } from "./words.ts";
@@ -60,7 +71,10 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
   const span = { from: new Date(range.from).toISOString(), to: new Date(range.to).toISOString() };
   const ofRegion = region === undefined ? {} : { region };
   const isNew = now - Date.parse(row.target.created_at) < dayMs;
-  const beatKind = beatKinds.find((kind) => kind === query["beats"]) ?? (isNew ? "checks" : "hours");
+  const isWrong = row.open_incident !== null || ["down", "error", "degraded"].includes(row.status);
+  const beatKind = beatKinds.find((kind) => kind === query["beats"]) ?? (isNew || isWrong ? "checks" : "hours");
+  const month = new Date(now - 30 * dayMs).toISOString();
+  const fine = { slices: chartSlices, leastSecs: row.target.interval };
   const [
     series,
     byRegion,
@@ -79,13 +93,16 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
     job,
     neighbours,
     flaps,
+    history,
+    windows,
+    recentIncidents,
   ] = await Promise.all([
-    latencySeries(ctx, id, { ...span, ...ofRegion }),
-    latencyByRegion(ctx, id, span),
+    latencySeries(ctx, id, { ...span, ...ofRegion, ...fine }),
+    latencyByRegion(ctx, id, { ...span, ...fine }),
     uptime(ctx, id, { ...span, ...ofRegion }),
-    uptime(ctx, id, { from: new Date(now - 30 * dayMs).toISOString(), to: new Date(now).toISOString(), ...ofRegion }),
+    uptime(ctx, id, { from: month, to: new Date(now).toISOString(), ...ofRegion }),
     listResults(ctx, id, { ...span, ...ofRegion, limit: wholeNumber(query["results"], 10, 100) || 10, offset: 0 }),
-    listIncidents(ctx, { state: "all", target_id: id, limit: 100, offset: 0 }),
+    listIncidents(ctx, { state: "all", target_id: id, limit: 10, offset: 0 }),
     listOutages(ctx, { targetId: id, ...span }),
     silentRegions(ctx),
     throttledOf(ctx, [row]),
@@ -100,7 +117,11 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
     heartbeatPanel(ctx, row.target),
     neighboursOf(ctx, id),
     flapping(ctx, [id]),
+    recentHistory(ctx, [id]),
+    windowsOf(ctx, ctx.orgId, [id], { from: new Date(range.from), to: new Date(range.to) }),
+    listIncidents(ctx, { state: "all", target_id: id, from: month, limit: 1, offset: 0 }),
   ]);
+  const lineOf = chartValues.find((value) => value === query["line"]) ?? "p50";
   const nameOf = (own: string): string => regionNames.find((one) => one.id === own)?.name ?? own;
   const said = shown(row, now, throttled(row));
   return {
@@ -122,9 +143,16 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
       series,
       points: series.buckets,
       latest: latestBucket(series.buckets),
+      now: history.get(id) ?? null,
+      lineOf,
+      lines:
+        region === undefined && byRegion.regions.length > 1 ? linesOf(series.buckets, byRegion, lineOf, nameOf) : [],
+      missing: region === undefined ? missingOf(series.buckets, byRegion).map(nameOf) : [],
+      age: (now - Math.max(range.from, Date.parse(row.target.created_at))) / 1000,
+      daysLeft: row.expires_at === null ? null : Math.floor((row.expires_at.getTime() - now) / dayMs),
       phases: phasesOf(series.buckets),
       chartRange: { from: range.from, to: range.to, live: !range.fixed },
-      shades: shadesOf(outages, now),
+      shades: [...windows.map(maintenanceShade), ...shadesOf(outages, now)],
       regions: row.regions.map((own) => ({
         ...shownRegion(own, byRegion),
         isUnable: row.target.regions_unable?.some(({ region: unable }) => unable === own.region) === true,
@@ -134,10 +162,10 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
       results: { ...results, lines: resultLines(results.items) },
       detailsOf: ({ details, timestamp }: CheckResult): string =>
         details === null ? "" : (detailsOf(row.target.check.type)?.inWords(details, Date.parse(timestamp)) ?? ""),
-      incidents: incidents.items.slice(0, 10),
+      incidents: incidents.items,
       window: window === null ? null : { ...window, active: window.starts_at.getTime() <= now },
       incidentsTotal: incidents.total,
-      incidents30d: incidents.items.filter((incident) => Date.parse(incident.started_at) > now - 30 * dayMs).length,
+      incidents30d: recentIncidents.total,
       evidence:
         evidence === null
           ? null
@@ -145,9 +173,9 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
               ...evidence,
               why: why(evidence.votes, row.open_incident!.error_sample, nameOf),
               where: where(row.open_incident),
-              policy: policyWords(row.target.region_policy, evidence.votes),
+              policy: row.regions.length < 2 ? "" : policyWords(row.target.region_policy, evidence.votes),
             },
-      policy: policyWords(row.target.region_policy, null),
+      policy: row.regions.length < 2 ? "" : policyWords(row.target.region_policy, null),
       silent: silent
         .filter(({ id: silentId }) => row.regions.some((own) => own.region === silentId))
         .map((region) => ({ ...region, ...silenceWords(region) })),

@@ -2,7 +2,7 @@ import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import type { Explanation } from "../../alerting/incidents/schema.ts";
 import { latestBucket, phasesOf } from "../results/service.ts";
-import { rangeOf, shadesOf } from "./monitor-page.ts";
+import { linesOf, missingOf, rangeOf, shadesOf } from "./monitor-page.ts";
 import type { MonitorCause, MonitorRow } from "./monitors.ts";
 import type { MonitorState } from "./schema.ts";
 import {
@@ -257,8 +257,8 @@ t.test("why", async (t) => {
     ),
     "a passes. b has no recent data.",
   );
-  t.equal(policyWords("majority", votes([])), "majority (2 of 3)");
-  t.equal(policyWords({ count: 2 }, null), "2 regions");
+  t.equal(policyWords("majority", votes([])), "Down when 2 of 3 agree");
+  t.equal(policyWords({ count: 2 }, null), "Down when 2 regions agree");
 });
 
 t.test("the numbers of a monitor's page", async (t) => {
@@ -286,30 +286,50 @@ t.test("the numbers of a monitor's page", async (t) => {
     ["24h", "7d", "24h"],
   );
   const [open] = shadesOf(
-    [{ started_at: since, ended_at: null, state: "degraded", error_sample: "slow" } as never],
+    [{ incident_id: "i", started_at: since, ended_at: null, state: "degraded", error_sample: "slow" } as never],
     since.getTime() + 1000,
   );
-  t.same(open, { from: since.getTime(), to: since.getTime() + 1000, kind: "degraded", title: "Degraded: slow" });
+  const shade = { from: since.getTime(), to: since.getTime() + 1000, kind: "degraded", title: "Degraded: slow" };
+  t.same(open, { ...shade, href: "/incidents/i" });
+  const points = (samples: number[]) => samples.map((count, at) => ({ ...bucket(count, 1), t: 60_000 * at }));
+  const byRegion = {
+    bucket_seconds: 60,
+    regions: [
+      { region: "eu", buckets: points([1, 1, 1, 1, 1]) },
+      { region: "us", buckets: points([1, 0, 0, 0, 0]) },
+    ],
+  };
+  t.same(missingOf(byRegion.regions[0]!.buckets, byRegion), ["us"]);
+  t.same(
+    linesOf(points([2, 1, 1]), byRegion, "p95", (region) => region.toUpperCase()),
+    [
+      { name: "EU", values: [2, 2, 2] },
+      { name: "US", values: [2, null, null] },
+    ],
+  );
 });
 
 t.test("runs that an open circuit breaker refused are one line", (t) => {
   const run = (minute: number, error: string | null, region = "eu") => ({
+    status: error === null ? "up" : "down",
     error,
     region,
     timestamp: `2026-11-20T12:${minute}:00.000Z`,
   });
-  const [up, first, second, other, down, third] = [
-    run(16, null),
+  const [up, first, down, second, other, passed, third] = [
+    run(16, null, "ap"),
     run(15, "circuit_open"),
-    run(14, "circuit_open", "us"),
+    run(14, "connection refused"),
     run(13, "circuit_open"),
-    run(12, "connection refused"),
-    run(11, "circuit_open"),
+    run(12, "circuit_open", "us"),
+    run(11, null),
+    run(10, "circuit_open"),
   ] as const;
-  t.strictSame(resultLines([up, first, second, other, down, third]), [
+  t.strictSame(resultLines([up, first, down, second, other, passed, third]), [
     { one: up, refused: null },
     { one: first, refused: { count: 3, since: other.timestamp, regions: ["eu", "us"] } },
     { one: down, refused: null },
+    { one: passed, refused: null },
     { one: third, refused: { count: 1, since: third.timestamp, regions: ["eu"] } },
   ]);
   t.strictSame(resultLines([]), []);

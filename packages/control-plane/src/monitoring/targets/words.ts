@@ -246,11 +246,13 @@ export function policyWords(
   policy: RegionPolicy,
   votes: Pick<Explanation, "regions_needed" | "regions_live"> | null,
 ): string {
+  if (votes !== null && votes.regions_live > 1)
+    return `Down when ${votes.regions_needed} of ${votes.regions_live} agree`;
   const name =
     typeof policy === "string"
-      ? { any: "any region", majority: "majority", all: "all regions" }[policy]
-      : plural(policy.count, "region");
-  return votes === null || votes.regions_live < 2 ? name : `${name} (${votes.regions_needed} of ${votes.regions_live})`;
+      ? { any: "any region fails", majority: "most regions agree", all: "all regions agree" }[policy]
+      : `${plural(policy.count, "region")} agree`;
+  return `Down when ${name}`;
 }
 
 /** `Frankfurt and Virginia failed 2 consecutive checks: connection refused. Singapore still passes.` */
@@ -277,20 +279,26 @@ export interface ResultLine<R> {
   readonly refused: { readonly count: number; readonly since: string; readonly regions: readonly string[] } | null;
 }
 
-/** Results, newest first, with the refused runs of one stretch as one line. */
-export function resultLines<R extends { error: string | null; region: string; timestamp: string }>(
+/**
+ * Results, newest first, with the refused runs of one failure as one line: those of a region belong to it until the
+ * region passes.
+ */
+export function resultLines<R extends { error: string | null; region: string; timestamp: string; status: string }>(
   results: readonly R[],
 ): ResultLine<R>[] {
   const lines: ResultLine<R>[] = [];
+  let refused: { count: number; since: string; regions: string[] } | null = null;
   for (const one of results) {
-    const last = lines.at(-1);
-    if (one.error !== circuitOpen) lines.push({ one, refused: null });
-    else if (last?.refused == null)
-      lines.push({ one, refused: { count: 1, since: one.timestamp, regions: [one.region] } });
-    else {
-      const { count, regions } = last.refused;
-      const all = regions.includes(one.region) ? regions : [...regions, one.region];
-      lines[lines.length - 1] = { ...last, refused: { count: count + 1, since: one.timestamp, regions: all } };
+    if (one.error !== circuitOpen) {
+      lines.push({ one, refused: null });
+      if (one.status === "up" && refused?.regions.includes(one.region)) refused = null;
+    } else if (refused === null) {
+      refused = { count: 1, since: one.timestamp, regions: [one.region] };
+      lines.push({ one, refused });
+    } else {
+      refused.count++;
+      refused.since = one.timestamp;
+      if (!refused.regions.includes(one.region)) refused.regions.push(one.region);
     }
   }
   return lines;

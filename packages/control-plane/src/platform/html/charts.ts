@@ -1,4 +1,4 @@
-import { dayMs } from "@statusmesh/shared/time";
+import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { absolute, clock, day, ms } from "./format.ts";
 import { html, Markup } from "./markup.ts";
 
@@ -112,6 +112,7 @@ export interface LatencyPoint {
   t: number;
   p50: number | null;
   p95: number | null;
+  p99?: number | null;
   samples: number;
 }
 
@@ -121,6 +122,14 @@ export interface Span {
   to: number;
   kind: "down" | "degraded" | "maintenance";
   title: string;
+  /** Page about it. */
+  href?: string;
+}
+
+/** A line of its own over the others: of one region, with its values at the places of the points. */
+export interface ChartLine {
+  name: string;
+  values: Series;
 }
 
 const plot = { width: 1000, height: 200 } as const;
@@ -154,78 +163,118 @@ const percentOf = (share: number): string => `${Math.round(Math.min(1, Math.max(
 /**
  * Latency over time: p50 as a line, p50 to p95 as a band, gaps as gaps, `spans` shaded. The plot is stretched to its
  * place while the letters, outside the stretched part, keep their size on a phone. With `keys` it is a stop of Tab, in
- * which the arrow keys move a crosshair (`chart.js`).
+ * which the arrow keys move a crosshair (`chart.js`); the numbers of the points are in `data-points`.
  */
 export function latencyChart(
   points: readonly LatencyPoint[],
   spans: readonly Span[],
-  range: { from: number; to: number; label: string; live?: boolean; keys?: boolean },
+  range: { from: number; to: number; label: string; live?: boolean; keys?: boolean; lines?: readonly ChartLine[] },
 ): Markup {
   const length = Math.max(range.to - range.from, 1);
   const at = (t: number) => (t - range.from) / length;
   const p50 = points.map((point) => (point.samples === 0 ? null : point.p50));
   const p95 = points.map((point) => (point.samples === 0 ? null : point.p95));
-  const steps = axisSteps(Math.max(scaleTop(p95), 1));
+  const lines = range.lines ?? [];
+  const steps = axisSteps(Math.max(scaleTop([...p95, ...lines.flatMap(({ values }) => values)]), 1));
   const top = steps.at(-1)!;
+  const bucketMs = points.length > 1 ? points[1]!.t - points[0]!.t : 0;
   // A bucket is drawn in its middle; the first and the last would otherwise hang over the ends.
-  const middle = points.length > 1 ? (points[1]!.t - points[0]!.t) / 2 : 0;
-  const x = (index: number) => Math.min(1, Math.max(0, at(points[index]!.t + middle))) * plot.width;
+  const x = (index: number) => Math.min(1, Math.max(0, at(points[index]!.t + bucketMs / 2))) * plot.width;
   const y = (value: number) => plot.height - (Math.min(value, top) / top) * (plot.height - 12);
 
   const grid = steps.map((step) => html`<path d="M0 ${round(y(step))}H${plot.width}" />`);
-  const shades = spans
-    .filter((span) => span.to > range.from && span.from < range.to)
-    .map((span) => {
-      const left = Math.max(0, at(span.from));
-      const width = Math.max(Math.min(1, at(span.to)) - left, 0.002);
-      return [
-        titledRect(`shade ${span.kind}`, left, width, plot.height, span.title),
-        titledRect(`edge ${span.kind}`, left, width, 2, span.title),
-      ];
-    });
+  const shades = spans.filter((span) => span.to > range.from && span.from < range.to);
+  let labelled = -Infinity;
   const spikes = spikesOf(p95, top).map(({ at: index, value }) => {
+    // A value that would stand on another one is left out: the tooltip has it.
+    const isFree = x(index) - labelled > plot.width / 10;
+    if (isFree) labelled = x(index);
     const place = percentOf(x(index) / plot.width);
     const side = x(index) > plot.width * 0.9 ? html`x="-9" text-anchor="end"` : html`x="9"`;
     return html`<svg x="${place}" y="0" overflow="visible">
-      <path class="over" d="M0 2l5 8h-10z" /><text class="over-text" ${side} y="10">${ms(value)}</text>
+      <path class="over" d="M0 2l5 8h-10z" />${isFree ? html`<text class="over-text" ${side} y="10">${ms(value)}</text>` : ""}
     </svg>`;
   });
   const labels = steps.map(
     (step) => html`<text x="100%" dx="-8" y="${round(y(step) + 4)}" text-anchor="end">${ms(step)}</text>`,
   );
   const stop = range.keys ? html` tabindex="0" role="group" aria-label="${range.label}. Arrow keys move."` : "";
+  const numbers = range.keys
+    ? html` data-first="${points[0]?.t ?? 0}" data-step="${bucketMs}" data-points="${points.map(numbersOf).join(";")}"`
+    : "";
   return html`<div class="chartbox"${stop}>
     <svg class="scale axis" aria-hidden="true">${labels}</svg>
-    <svg class="chart" data-from="${range.from}" data-to="${range.to}" data-top="${top}"
+    <svg class="chart" data-from="${range.from}" data-to="${range.to}" data-top="${top}"${numbers}
       role="img" aria-label="${range.label}">
-      ${shades.flat()}
+      ${shades.map((span) => shadeOf(span, Math.max(0, at(span.from)), Math.min(1, at(span.to))))}
       <svg width="100%" height="${plot.height}" viewBox="0 0 ${plot.width} ${plot.height}" preserveAspectRatio="none">
         <g class="grid">${grid}</g>
         <path class="band" d="${bandPath(p50, p95, x, y)}" />
         <path class="p95" d="${linePath(p95, x, y)}" />
         <path class="p50" d="${linePath(p50, x, y)}" />
         <path class="dots" d="${dotsPath(p50, x, y)}" />
+        ${lines.map(
+          ({ name, values }, index) => html`<g class="line t${hueOf(index)}" data-line="${name}"><title>${name}</title>
+            <path class="reach" d="${linePath(values, x, y)}" />
+            <path d="${linePath(values, x, y)}${dotsPath(values, x, y)}" /></g>`,
+        )}
       </svg>
+      ${shades.map((span) => hitOf(span, Math.max(0, at(span.from)), Math.min(1, at(span.to))))}
       ${spikes}
-      <g class="axis">${timeAxis(range)}</g>
+      <g class="axis" data-ticks${range.live === false ? "" : " data-live"}>${timeAxis(range)}</g>
     </svg>
   </div>`;
 }
 
-/** Five times along the foot; the last one is now unless the range is fixed. */
-function timeAxis(range: { from: number; to: number; live?: boolean }): Markup[] {
-  const long = range.to - range.from > 3 * dayMs;
-  return [0, 0.25, 0.5, 0.75, 1].map((share) => {
-    const t = new Date(range.from + share * (range.to - range.from));
-    const anchor = share === 0 ? "start" : share === 1 ? "end" : "middle";
-    const isNow = share === 1 && range.live !== false;
-    const text = isNow ? "now" : long ? day(t).replace(/ \d{4}$/, "") : clock(t, t.getTime());
-    const live = isNow ? "" : html` data-at="${t.toISOString()}" data-as="${long ? "date" : "hour"}"`;
-    const place = html`x="${percentOf(share)}" y="${plot.height + 18}" text-anchor="${anchor}"`;
-    const between = share === 0.25 || share === 0.75 ? html` class="between"` : "";
-    return html`<text ${place}${live}${between}><title>${absolute(t)}</title>${text}</text>`;
-  });
+/** Hue of a line among several: neighbours differ. */
+export const hueOf = (index: number): number => [3, 2, 7, 5, 4, 6][index % 6]!;
+
+/** `84,212,240,15`: p50, p95, p99 and the number of samples; nothing for a gap. */
+const numbersOf = ({ p50, p95, p99, samples }: LatencyPoint): string =>
+  samples === 0 ? "" : [p50, p95, p99, samples].map((value) => (value == null ? "" : round(value * 10) / 10)).join();
+
+/** A shaded time with its edge, which is at least 2 px wide. */
+function shadeOf({ kind, title }: Span, left: number, right: number): Markup {
+  const place = percentOf(left);
+  return html`${titledRect(`shade ${kind}`, left, right - left, plot.height, title)}${titledRect(`edge ${kind}`, left, right - left, 2, title)}
+    <rect class="shade ${kind}" x="${place}" width="2" height="${plot.height}" /><rect class="edge ${kind}"
+      x="${place}" width="2" height="2" />`;
 }
+
+/** What can be clicked of a shaded time: 24 px at least, without the line that is measured below it. */
+function hitOf({ href, title }: Span, left: number, right: number): Markup | "" {
+  if (href === undefined) return "";
+  const middle = percentOf((left + right) / 2);
+  return html`<a href="${href}" aria-label="${title}"><rect class="hit" x="${percentOf(left)}"
+      width="${percentOf(right - left)}" height="24" /><svg x="${middle}" overflow="visible"><rect class="hit" x="-12"
+      width="24" height="24" /></svg><title>${title}</title></a>`;
+}
+
+/** Lengths of an axis between two ticks, minutes. */
+const tickMinutes = [5, 10, 15, 30, 60, 120, 240, 360, 720, 1440, 2880, 7200, 14_400, 21_600];
+const mostTicks = 7;
+
+/** Ticks at round times in UTC, which `axis.js` replaces by those of the reader's zone; the end is now, unless fixed. */
+function timeAxis(range: { from: number; to: number; live?: boolean }): Markup[] {
+  const length = Math.max(range.to - range.from, 1);
+  const stepMs =
+    minuteMs * (tickMinutes.find((step) => step * minuteMs * mostTicks >= length) ?? length / minuteMs / 4);
+  const first = Math.ceil(range.from / stepMs) * stepMs;
+  const ticks: Markup[] = [];
+  for (let at = first; at <= range.to && ticks.length < 2 * mostTicks; at += stepMs) {
+    const share = (at - range.from) / length;
+    if (range.live !== false && share > 0.88) break;
+    const t = new Date(at);
+    const text = at % dayMs === 0 ? day(t).replace(/ \d{4}$/, "") : clock(t, at);
+    const anchor = share < 0.03 ? "start" : share > 0.97 ? "end" : "middle";
+    const between = ticks.length % 2 === 1 ? html` class="between"` : "";
+    ticks.push(tick(share, anchor, between, html`<title>${absolute(t)}</title>${text}`));
+  }
+  return range.live === false ? ticks : [...ticks, tick(1, "end", "", "now")];
+}
+
+const tick = (share: number, anchor: string, style: Markup | "", text: Markup | string): Markup =>
+  html`<text x="${percentOf(share)}" y="${plot.height + 18}" text-anchor="${anchor}"${style}>${text}</text>`;
 
 /** A rectangle with a title; place and width are shares of the drawing, 0 to 1. */
 function titledRect(name: string, x: number, width: number, height: number, title: string): Markup {
@@ -239,6 +288,18 @@ function titledRect(name: string, x: number, width: number, height: number, titl
  */
 export const shareBar = (parts: readonly { name: string; value: number; label: string }[]): Markup =>
   bar(parts.map((part) => ({ ...part, name: `ph-${part.name}` })));
+
+/** Durations that follow each other, as one bar each that begins where the one before it ends. */
+export function waterfall(parts: readonly { name: string; value: number }[]): Markup[] {
+  const total = parts.reduce((sum, part) => sum + part.value, 0);
+  let left = 0;
+  return parts.map(({ name, value }) => {
+    const [x, width] = [percentOf(left / total), percentOf(value / total)];
+    left += value;
+    return html`<svg class="fall" aria-hidden="true"><rect width="100%" height="8" /><rect class="ph-${name}" x="${x}"
+        width="${width}" height="8" /><rect class="ph-${name}" x="${x}" width="2" height="8" /></svg>`;
+  });
+}
 
 /** How many are in each state, as one bar. */
 export const stateBar = (states: readonly { name: string; word: string; count: number }[]): Markup =>

@@ -50,13 +50,13 @@ export function every(seconds: number): string {
   return `every ${seconds % 60 === 0 ? duration(seconds) : `${seconds} s`}`;
 }
 
-/** `412 ms`, `3.4 ms`, `1.24 s`. */
+/** `412 ms`, `3.4 ms`, `0.25 ms`, `1.24 s`. */
 export function ms(value: number | null | undefined): string {
   if (value === null || value === undefined) return none;
   if (value >= 10_000) return `${(value / 1000).toFixed(1)} s`;
   if (value >= 1000) return `${(value / 1000).toFixed(2)} s`;
   if (value >= 10) return `${Math.round(value)} ms`;
-  return `${Number(value.toFixed(1))} ms`;
+  return `${Number(value.toFixed(value < 1 ? 2 : 1))} ms`;
 }
 
 /** `8,604`. */
