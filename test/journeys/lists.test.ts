@@ -215,6 +215,7 @@ t.test("many monitors", async (t) => {
     await page.waitForURL(/order=desc/);
     t.equal((await names(page))[0], "solo");
     await page.goto("/monitors");
+    await page.evaluate("document.querySelector('.setup')?.remove()");
     const first = (await page.locator("tbody tr:not(.sec)").first().boundingBox())!;
     t.ok(first.y <= 290, `the first monitor is at ${first.y} px`);
     await page.locator("summary", { hasText: "Tags" }).click();
@@ -239,6 +240,14 @@ t.test("many monitors", async (t) => {
     await page.getByRole("region", { name: "Acknowledged" }).getByText("db-1.example.org").waitFor();
     await page.getByRole("region", { name: "Tags" }).getByText("core").waitFor();
     await looksRight(t, page, "the wall");
+    for (const [width, height] of [
+      [1280, 800],
+      [844, 390],
+    ] as const) {
+      await page.setViewportSize({ width, height });
+      const over = "document.documentElement.scrollHeight - innerHeight";
+      t.equal(await page.evaluate(over), 0, `the wall is one screen of ${width} × ${height}`);
+    }
     await page.mouse.move(200, 200);
     await page.getByRole("button", { name: "Sound off" }).click();
     await page.getByRole("button", { name: "Sound on" }).waitFor();
@@ -439,6 +448,12 @@ t.test("many monitors", async (t) => {
     t.ok(from > begin && to < begin + hour && to - from > hour / 3, "the dragged half of the chart");
     await page.locator(".chart[data-from]").dblclick({ position: { x: 200, y: 150 } });
     await page.waitForURL((address) => !address.searchParams.has("from"));
+    await page.goto(`${path}?range=24h`);
+    await page
+      .locator("[data-ticks] text")
+      .filter({ hasText: /:00 [AP]M/ })
+      .first()
+      .waitFor();
     const ticks = (await page.locator("[data-ticks] text").allTextContents()).slice(0, -1);
     t.ok(ticks.length > 3, `ticks at ${ticks.join()}`);
     t.same(

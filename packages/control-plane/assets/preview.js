@@ -46,7 +46,7 @@ function audience(form) {
     const internal = event.target.value === "internal";
     form.dataset.api = internal ? form.dataset.notes : update;
     fields.hidden = internal;
-    for (const control of fields.querySelectorAll("select")) control.disabled = internal;
+    for (const control of fields.querySelectorAll("select, input")) control.disabled = internal;
   });
 }
 
@@ -55,9 +55,10 @@ function template(select) {
   select.addEventListener("change", () => {
     const fill = Object.entries(JSON.parse(select.selectedOptions[0].dataset.fill ?? "{}"));
     for (const [name, value] of fill) {
-      const control = select.form.elements[name];
+      const named = select.form.elements[name];
       if (value === null) continue;
-      control.value = value;
+      named.value = value;
+      const control = named instanceof RadioNodeList ? [...named].find((own) => own.checked) : named;
       control.dispatchEvent(new Event("input", { bubbles: true }));
       control.focus();
     }

@@ -56,12 +56,12 @@ function end(zoom) {
   // A click that shakes is no drag, and a range is a minute at least.
   isDragged = Math.abs(x - startX) >= 8;
   if (zoom && isDragged && Math.abs(to - from) >= 60_000)
-    location.assign(addressOf(Math.min(from, to), Math.max(from, to)));
+    location.assign(addressOf(chart, Math.min(from, to), Math.max(from, to)));
 }
 
 /** The page with a range; without one, with the preset that was there before. */
-function addressOf(from, to, hash = "") {
-  const address = new URL(location.href);
+function addressOf(chart, from, to, hash = "") {
+  const address = new URL(chart.dataset.href ?? location.href, location.href);
   for (const [name, time] of [
     ["from", from],
     ["to", to],
@@ -78,7 +78,7 @@ function openPoint(chart, x) {
   if (!Number(step)) return;
   const start = Number(first) + Math.floor((timeAt(chart, x) - first) / step) * step;
   clearTimeout(clicked);
-  clicked = setTimeout(() => location.assign(addressOf(start, start + Number(step), "results")), 350);
+  clicked = setTimeout(() => location.assign(addressOf(chart, start, start + Number(step), "results")), 350);
 }
 
 /** Lets forms with `data-range` and the charts of the page choose a range of time. */
@@ -109,9 +109,10 @@ export function ranges() {
       openPoint(chart, event.clientX);
   });
   document.addEventListener("dblclick", (event) => {
-    if (!event.target.closest?.(".chart[data-points]")) return;
+    const chart = event.target.closest?.(".chart[data-points]");
+    if (!chart) return;
     clearTimeout(clicked);
-    if (new URL(location.href).searchParams.has("from")) location.assign(addressOf());
+    if (new URL(location.href).searchParams.has("from")) location.assign(addressOf(chart));
   });
   document.addEventListener("keydown", (event) => event.key === "Escape" && end(false));
 }

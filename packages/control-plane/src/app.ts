@@ -43,7 +43,7 @@ import { hookRoutes, whatsappHandshake } from "./interfaces/hooks/api.ts";
 import { hookLimits } from "./interfaces/hooks/limits.ts";
 import { incidentRoutes } from "./alerting/incidents/api.ts";
 import { incidentsPages } from "./alerting/incidents/pages.ts";
-import { recentHistory } from "./monitoring/results/service.ts";
+import { latencySeries, recentHistory } from "./monitoring/results/service.ts";
 import { channelChoices, existingChannelIds } from "./alerting/channels/service.ts";
 import { dropHeldNotices } from "./alerting/deliveries/service.ts";
 import { openCounts, rescheduleLadders } from "./alerting/incidents/service.ts";
@@ -216,7 +216,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     targetsPages,
     sharesPages,
     updateTemplatesPages,
-    incidentsPages(recentHistory),
+    incidentsPages(recentHistory, latencySeries),
     acknowledgePages,
     maintenancePages(listTags),
     snoozePages(listTags),

@@ -1,17 +1,18 @@
 import { normaliseId } from "@statusmesh/shared/ids";
 import { normaliseText } from "@statusmesh/shared/text";
-import { hourMs } from "@statusmesh/shared/time";
+import { hourMs, minuteMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../../platform/context.ts";
 import { readCause } from "../../platform/db/causes.ts";
 import { causeName, causeTitle, namesOf, shareOf, withRegionName } from "../../platform/html/causes.ts";
+import type { LatencyPoint } from "../../platform/html/charts.ts";
 import { numbered } from "../../platform/html/format.ts";
 import { formPage, page, wholeNumber } from "../../platform/html/pages.ts";
 import { readTimeRange } from "../../platform/http/query.ts";
 import { kindLabel } from "../channels/service.ts";
 import type { RegionPolicy } from "./policy.ts";
-import { severities } from "./schema.ts";
+import { type Incident, severities } from "./schema.ts";
 import * as service from "./service.ts";
-import { timelineOf } from "./timeline.ts";
+import { textsOf, timelineOf } from "./timeline.ts";
 import { templatesFor } from "../update-templates/service.ts";
 
 const pageSize = 50;
@@ -99,7 +100,40 @@ function inWords(line: service.IncidentCause, region: (id: string) => string) {
 /** Open causes that the view for people on call shows. */
 const maxCalls = 50;
 
-export const incidentsPages = (stripsOf: StripsOf) => [
+/** Latency of a monitor in a range, RFC 3339: of the domain of results, which stands above this one. */
+export type LatencyOf = (
+  ctx: Ctx,
+  targetId: string,
+  range: { from: string; to: string; slices: number },
+) => Promise<{ buckets: readonly LatencyPoint[] }>;
+
+/** Points of the chart of an incident, and the least time that it shows before the start. */
+const chartPoints = 120;
+const leastBeforeMs = 30 * minuteMs;
+
+/** Latency around an incident, and its outages. Null where the results of that time are gone. */
+async function chartOf(ctx: Ctx, incident: Incident, outages: readonly service.Outage[], latencyOf: LatencyOf) {
+  const now = ctx.clock.now();
+  const start = Date.parse(incident.started_at);
+  const end = incident.ended_at === null ? now : Date.parse(incident.ended_at);
+  const around = Math.max(leastBeforeMs, (end - start) / 2);
+  const [from, to] = [start - around, Math.min(now, end + around)];
+  const { buckets } = await latencyOf(ctx, incident.target_id, {
+    from: new Date(from).toISOString(),
+    to: new Date(to).toISOString(),
+    slices: chartPoints,
+  });
+  if (!buckets.some(({ samples }) => samples > 0)) return null;
+  const shades = outages.map(({ started_at, ended_at, state }) => ({
+    from: started_at.getTime(),
+    to: ended_at?.getTime() ?? now,
+    kind: state === "degraded" ? ("degraded" as const) : ("down" as const),
+    title: "Outage",
+  }));
+  return { points: buckets, shades, range: { from, to, live: to === now } };
+}
+
+export const incidentsPages = (stripsOf: StripsOf, latencyOf: LatencyOf) => [
   page("/oncall", "tenant", async ({ ctx }) => {
     const [region, { causes, items, total }, open] = await Promise.all([
       service.regionNamer(ctx),
@@ -152,6 +186,14 @@ export const incidentsPages = (stripsOf: StripsOf) => [
       service.listOutages(ctx, { incidentId: id }, maxOutages),
       templatesFor(ctx, "incident"),
     ]);
+    // Of a closed incident: all that failed at some time.
+    const failed = [
+      ...new Set([
+        ...incident.regions_down,
+        ...events.items.flatMap(({ detail }) => textsOf((detail as Record<string, unknown>)["regions_down"])),
+      ]),
+    ];
+    const then = { failed, passed: incident.regions_up.filter((own) => !failed.includes(own)) };
     const votes = { ...explained, region_policy: explained.region_policy as RegionPolicy };
     const deliveries = {
       items: votes.deliveries.map((one) => ({ ...one, kind: kindLabel(one.channel_type) })),
@@ -159,6 +201,7 @@ export const incidentsPages = (stripsOf: StripsOf) => [
     };
     const timeline = timelineOf(events.items, deliveries.items, region);
     const call = (await service.callsOf(ctx, [id])).get(id) ?? null;
+    const chart = await chartOf(ctx, incident, outages, latencyOf);
     const title = `${incident.state === "open" ? "Open" : "Closed"} incident: ${incident.monitor_name}`;
     return {
       view: "incidents/show",
@@ -169,6 +212,8 @@ export const incidentsPages = (stripsOf: StripsOf) => [
         incident,
         call,
         votes,
+        then,
+        chart,
         deliveries,
         timeline,
         outages,

@@ -3,11 +3,13 @@ import type { IncidentEvent } from "./event-schema.ts";
 import { reasonWords } from "./explain-words.ts";
 import type { Delivery } from "../deliveries/schema.ts";
 import { kindLabel } from "../channels/service.ts";
-import { list } from "../../platform/html/format.ts";
+import { list, plural } from "../../platform/html/format.ts";
+import type { Icon } from "../../platform/html/icons.ts";
 
 export interface TimelineEntry {
-  /** RFC 3339. */
+  /** RFC 3339. `since` is that of the oldest of `flips`, else the same. */
   at: string;
+  since: string;
   tone: "up" | "degraded" | "down" | "maintenance" | "unknown";
   title: string;
   /** Whether members alone see it. */
@@ -19,13 +21,26 @@ export interface TimelineEntry {
   text: string | null;
   /** True for a text with Markdown. */
   isMarkdown: boolean;
+  icon: Icon;
+  /** Changes between failing and passing that this entry stands for, newest first; none for an entry of its own. */
+  flips: readonly TimelineEntry[];
 }
 
 type Words = Pick<TimelineEntry, "tone" | "title" | "text"> & { isMarkdown?: boolean };
+/** Icons of entries that are no change of state. */
+const icons: Partial<Record<IncidentEvent["kind"], Icon>> = {
+  acknowledged: "done",
+  noted: "note",
+  updated: "pages",
+  severity_changed: "edit",
+  notification_retried: "channels",
+};
+/** Entries of a flapping monitor that one line stands for, at least. */
+const leastFlips = 4;
 type Detail = Readonly<Record<string, unknown>>;
 
 const textOf = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);
-const textsOf = (value: unknown): string[] => (Array.isArray(value) ? value.map(String) : []);
+export const textsOf = (value: unknown): string[] => (Array.isArray(value) ? value.map(String) : []);
 
 const closings: Readonly<Record<string, string>> = {
   engine: "Closed by passing checks",
@@ -101,14 +116,20 @@ export function timelineOf(
   deliveries: readonly Delivery[],
   regionName: (id: string) => string,
 ): TimelineEntry[] {
-  const entries: TimelineEntry[] = events.map(({ at, kind, actor, detail }) => ({
-    at,
-    internal: kind === "noted",
-    isMarkdown: false,
-    by: actor.type === "engine" ? null : (actor.name ?? "a deleted user"),
-    from: actor.type === "channel" ? kindLabel(String((detail as Detail)["channel_type"])) : null,
-    ...words[kind]({ ...detail, regions_down: textsOf((detail as Detail)["regions_down"]).map(regionName) }),
-  }));
+  const entries: (Omit<TimelineEntry, "icon"> & { icon?: Icon; isFlip: boolean })[] = events.map(
+    ({ at, kind, actor, detail }) => ({
+      at,
+      since: at,
+      internal: kind === "noted",
+      isMarkdown: false,
+      by: actor.type === "engine" ? null : (actor.name ?? "a deleted user"),
+      from: actor.type === "channel" ? kindLabel(String((detail as Detail)["channel_type"])) : null,
+      flips: [],
+      isFlip: kind === "reopened" || (kind === "resolved" && actor.type === "engine"),
+      ...(icons[kind] === undefined ? {} : { icon: icons[kind] }),
+      ...words[kind]({ ...detail, regions_down: textsOf((detail as Detail)["regions_down"]).map(regionName) }),
+    }),
+  );
   const notices = new Map<string, { at: string; reason: Delivery["reason"]; sent: string[] }>();
   for (const { created_at, reason, channel_name, state } of deliveries) {
     const key = `${reason} ${created_at.slice(0, 19)}`;
@@ -118,12 +139,45 @@ export function timelineOf(
   for (const { at, reason, sent } of notices.values())
     entries.push({
       at,
+      since: at,
       internal: false,
       isMarkdown: false,
       by: null,
       from: null,
+      flips: [],
+      isFlip: reason === "reopened" || reason === "resolved",
+      icon: "channels",
       ...plain(`Notification of the ${reasonWords[reason]}`, sent.join(" · ")),
     });
   // Stable: of the same time, the notification follows its event.
-  return entries.sort((a, b) => Date.parse(a.at) - Date.parse(b.at)).reverse();
+  const sorted = entries.sort((a, b) => Date.parse(a.at) - Date.parse(b.at)).reverse();
+  return folded(
+    sorted.map((entry) => ({ ...entry, icon: entry.icon ?? (entry.tone === "unknown" ? "clock" : entry.tone) })),
+  );
+}
+
+/** The entries with changes that follow each other as one. */
+function folded(entries: readonly (TimelineEntry & { isFlip: boolean })[]): TimelineEntry[] {
+  const found: TimelineEntry[] = [];
+  for (let from = 0, to: number; from < entries.length; from = to) {
+    for (to = from; entries[to]?.isFlip === true; to++);
+    const flips = entries.slice(from, to).map(({ isFlip: _, ...entry }) => entry);
+    if (flips.length < leastFlips) {
+      to = Math.max(to, from + 1);
+      found.push(...entries.slice(from, to).map(({ isFlip: _, ...entry }) => entry));
+      continue;
+    }
+    const [newest, oldest] = [flips[0]!, flips.at(-1)!];
+    const changes = flips.filter(({ icon }) => icon !== "channels").length;
+    found.push({
+      ...newest,
+      since: oldest.at,
+      tone: "degraded",
+      title: `${plural(changes, "change")} of state`,
+      text: null,
+      icon: "swap",
+      flips,
+    });
+  }
+  return found;
 }

@@ -163,12 +163,21 @@ const percentOf = (share: number): string => `${Math.round(Math.min(1, Math.max(
 /**
  * Latency over time: p50 as a line, p50 to p95 as a band, gaps as gaps, `spans` shaded. The plot is stretched to its
  * place while the letters, outside the stretched part, keep their size on a phone. With `keys` it is a stop of Tab, in
- * which the arrow keys move a crosshair (`chart.js`); the numbers of the points are in `data-points`.
+ * which the arrow keys move a crosshair (`chart.js`); the numbers of the points are in `data-points`. `href` is the page
+ * that shows the checks of a point, else this one.
  */
 export function latencyChart(
   points: readonly LatencyPoint[],
   spans: readonly Span[],
-  range: { from: number; to: number; label: string; live?: boolean; keys?: boolean; lines?: readonly ChartLine[] },
+  range: {
+    from: number;
+    to: number;
+    label: string;
+    live?: boolean;
+    keys?: boolean;
+    lines?: readonly ChartLine[];
+    href?: string;
+  },
 ): Markup {
   const length = Math.max(range.to - range.from, 1);
   const at = (t: number) => (t - range.from) / length;
@@ -200,7 +209,7 @@ export function latencyChart(
   );
   const stop = range.keys ? html` tabindex="0" role="group" aria-label="${range.label}. Arrow keys move."` : "";
   const numbers = range.keys
-    ? html` data-first="${points[0]?.t ?? 0}" data-step="${bucketMs}" data-points="${points.map(numbersOf).join(";")}"`
+    ? html` data-first="${points[0]?.t ?? 0}" data-step="${bucketMs}" data-points="${points.map(numbersOf).join(";")}"${range.href === undefined ? "" : html` data-href="${range.href}"`}`
     : "";
   return html`<div class="chartbox"${stop}>
     <svg class="scale axis" aria-hidden="true">${labels}</svg>
