@@ -2,6 +2,7 @@ import type { System } from "../platform/context.ts";
 import type { DatabaseProblem } from "../platform/db/failures.ts";
 import type { DatabaseWatch } from "../platform/db/watch.ts";
 import { sendMail } from "../platform/email/mail.ts";
+import { operatorMail } from "./operator-notices.ts";
 import { absolute } from "../platform/html/format.ts";
 
 /** A failover or a restart is shorter. */
@@ -40,9 +41,10 @@ export function databaseNotices(
 ): { look(): Promise<void> } {
   let notified: DatabaseProblem | null = null;
   const mail = async (subject: string, text: string): Promise<boolean> => {
-    const { operator, bootstrap } = system.config;
+    const { operator, bootstrap, server } = system.config;
     const to = operator.email || bootstrap.email;
-    const mailed = await sendMail(system, { to, subject: `StatusMesh: ${subject}`, text: `${subject}.\n\n${text}\n` });
+    const link = { label: "StatusMesh", url: server.public_url };
+    const mailed = await sendMail(system, { to, ...operatorMail(subject, text, link) });
     return mailed !== "failed";
   };
   return {

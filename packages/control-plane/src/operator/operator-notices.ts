@@ -1,5 +1,6 @@
 import { agentProblems } from "../monitoring/agents/service.ts";
 import type { System } from "../platform/context.ts";
+import { mailOf } from "../platform/email/layout.ts";
 import { sendMail } from "../platform/email/mail.ts";
 import { absolute } from "../platform/html/format.ts";
 import { markMailed, noteProblem, takePastProblems, problemsToMail } from "./queries.ts";
@@ -37,13 +38,23 @@ export async function notifyOperator(system: System): Promise<void> {
   }
 }
 
+/** A mail to the operator of the installation. */
+export const operatorMail = (subject: string, text: string, link: { label: string; url: string }) =>
+  mailOf({
+    tone: subject.startsWith("Over: ") ? "up" : "down",
+    subject: `StatusMesh: ${subject}`,
+    title: `${subject.charAt(0).toUpperCase()}${subject.slice(1)}.`,
+    paragraphs: [text],
+    link,
+    footer: "StatusMesh sends this mail to the operator of the installation (operator.email).",
+  });
+
 /** False when the mail server did not accept it. */
 async function mailOperator(system: System, subject: string, text: string): Promise<boolean> {
-  const { operator, bootstrap } = system.config;
+  const { operator, bootstrap, server } = system.config;
   const mailed = await sendMail(system, {
     to: operator.email || bootstrap.email,
-    subject: `StatusMesh: ${subject}`,
-    text: `${subject}.\n\n${text}\n`,
+    ...operatorMail(subject, text, { label: "Regions and agents", url: `${server.public_url}/settings/regions` }),
   });
   if (mailed !== "failed") system.log.warn({ subject }, "notice mailed to the operator");
   return mailed !== "failed";

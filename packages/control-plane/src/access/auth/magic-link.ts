@@ -1,5 +1,6 @@
 import type { System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
+import { mailOf } from "../../platform/email/layout.ts";
 import { sendMail } from "../../platform/email/mail.ts";
 import { type Caller, recordAttempt } from "./attempts.ts";
 import { requireMethod } from "./factors.ts";
@@ -35,12 +36,13 @@ async function sendLink(system: System, email: string): Promise<{ userId: string
   const path = await makeSignInLink(system, userId, "magic_link");
   const mailed = await sendMail(system, {
     to: email,
-    subject: "Your sign-in link for StatusMesh",
-    text: [
-      "Open this link and press the button to sign in:",
-      `${system.config.server.public_url}${path}`,
-      "It works once, for 15 minutes. If you did not request it, ignore it: without the link nobody can sign in.\n",
-    ].join("\n\n"),
+    ...mailOf({
+      tone: "plain",
+      title: "Your sign-in link for StatusMesh",
+      paragraphs: ["Open this link and press the button to sign in. It works once, for 15 minutes."],
+      link: { label: "Sign in", url: `${system.config.server.public_url}${path}` },
+      footer: "If you did not request it, ignore it: without the link nobody can sign in.",
+    }),
   });
   return { userId, outcome: mailed === "failed" ? "mail_failed" : "link_sent" };
 }

@@ -18,7 +18,7 @@ import { type Ctx, inTransaction, requireEveryScope, requireScope, type System }
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { type Cap, countEvent } from "../../platform/db/counters.ts";
 import { sendMail } from "../../platform/email/mail.ts";
-import { nameWithoutUrl } from "../../platform/email/layout.ts";
+import { mailOf, nameWithoutUrl } from "../../platform/email/layout.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
@@ -71,11 +71,13 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
   const name = nameWithoutUrl(org.name, "an organisation");
   const mail = await sendMail(ctx, {
     to: row.email,
-    subject: `${row.invited_by} invites you to ${name} on StatusMesh`,
-    text:
-      `${row.invited_by} invites you to ${name}, which monitors its services with StatusMesh.\n\nTo ` +
-      `accept, open this link within a week:\n\n${url}\n\nIf ` +
-      `you did not expect this invitation, ignore this mail.\n`,
+    ...mailOf({
+      tone: "plain",
+      title: `${row.invited_by} invites you to ${name} on StatusMesh`,
+      paragraphs: [`${name.charAt(0).toUpperCase()}${name.slice(1)} monitors its services with StatusMesh.`],
+      link: { label: "Accept the invitation", url },
+      footer: "The link works for a week. If you did not expect this invitation, ignore this mail.",
+    }),
   });
   // Without a mail server the owner passes the link on; else only the mailbox gets it.
   return { ...present(row), mail, url: mail === "logged" ? url : null };

@@ -1,4 +1,5 @@
 import type { System } from "../../platform/context.ts";
+import { mailOf } from "../../platform/email/layout.ts";
 import { sendMail } from "../../platform/email/mail.ts";
 import { minuteIn } from "../../platform/zoned.ts";
 import { markMailed, selectFailing } from "./channel-failures-queries.ts";
@@ -21,15 +22,17 @@ export async function mailChannelFailures(system: System): Promise<number> {
       ? "The last notification is not attempted again; its incident lists it, and can send it again. " +
         "The channel stays enabled for later ones."
       : "The channel stays enabled, and failed notifications are attempted again.";
-    const text =
-      `Notifications to the channel "${name}" have been failing since ${minuteIn(failing_since, timezone)}.\n\n` +
-      `Last error: ${last_error ?? "unknown"}\n\n` +
-      `${next} Check its configuration:\n` +
-      `${config.server.public_url}/channels/${id}/edit\n`;
+    const mail = mailOf({
+      tone: "down",
+      subject: `StatusMesh: channel ${name} is failing`,
+      title: `Notifications to the channel "${name}" have been failing since ${minuteIn(failing_since, timezone)}.`,
+      paragraphs: [next],
+      facts: [{ label: "Last error", value: last_error ?? "unknown" }],
+      link: { label: "Check its configuration", url: `${config.server.public_url}/channels/${id}/edit` },
+      footer: "StatusMesh sends this mail to the owners of the organisation.",
+    });
     let failed = false;
-    for (const to of owners)
-      if ((await sendMail(system, { to, subject: `StatusMesh: channel ${name} is failing`, text })) === "failed")
-        failed = true;
+    for (const to of owners) if ((await sendMail(system, { to, ...mail })) === "failed") failed = true;
     if (failed) continue;
     await markMailed(sql, channel, new Date(clock.now()));
     mailed++;

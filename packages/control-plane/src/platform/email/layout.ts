@@ -117,6 +117,13 @@ export function mailText({ title, paragraphs = [], facts = [], link, action = nu
   return `${blocks.filter((block) => block !== "").join("\n\n")}\n`;
 }
 
+/** Subject, text and HTML of a mail in words; the subject is its title unless it has its own. */
+export const mailOf = ({ subject, ...words }: MailWords & { subject?: string }) => ({
+  subject: subject ?? words.title,
+  text: mailText(words),
+  html: mailHtml(words),
+});
+
 /** A scheme, `www.`, or a host name: mail readers make links of them. */
 const address = /:\/\/|\bwww\.|[\p{L}\p{N}-]\.\p{L}{2,}/iu;
 
