@@ -193,7 +193,15 @@ t.test("many monitors", async (t) => {
     await page.goto("/incidents");
     await page.getByRole("button", { name: "Acknowledge all 60" }).waitFor();
     for (const key of ["j", "a"]) await page.keyboard.press(key);
-    await toast(page, "Acknowledged. Reminders stop.").waitFor();
+    await toast(page, "60 incidents acknowledged. Reminders stop.").waitFor();
+    const acknowledged = async () =>
+      (await api.get("/api/v1/incidents?state=open&acknowledged=true&limit=1")).body.total;
+    const before = await acknowledged();
+    await page.getByRole("button", { name: "Undo" }).click();
+    await toast(page, "Undone.").waitFor();
+    t.equal(await acknowledged(), before - 60);
+    await page.getByRole("button", { name: "Acknowledge all 60" }).click();
+    await toast(page, "60 incidents acknowledged").waitFor();
     t.same(await findings(page), [], "a toast");
     await page.locator(".cause").getByText("acknowledged").waitFor();
     const open = (await api.get("/api/v1/incidents?state=open&limit=100")).body.items;
@@ -316,11 +324,25 @@ t.test("many monitors", async (t) => {
       await toast(page, "2 monitors tagged anew.").waitFor();
       t.equal(await total(api, "&tag=vip"), 2);
 
+      await page.goto("/monitors");
+      await page.getByLabel("Select all that match").check();
+      await chosen(page).getByText("63 selected").waitFor();
+      await page.getByLabel("Select solo").uncheck();
+      await chosen(page).getByText("62 selected").waitFor();
+      await chosen(page).getByRole("button", { name: "Clear selection" }).click();
+      await page.getByLabel("Select db-1.example.org").check();
+      await chosen(page).getByText("60 selected").waitFor();
+      await chosen(page).getByRole("button", { name: "Tags" }).click();
+      await dialog.getByLabel("Tags").fill("grouped");
+      await dialog.getByRole("button", { name: "Change tags" }).click();
+      await toast(page, "60 monitors tagged anew.").waitFor();
+      t.equal(await total(api, "&tag=grouped"), 60, "a group is its monitors");
+
       await page.goto("/monitors?tag=team/core");
       await page.getByRole("link", { name: "db-1.example.org: connection refused" }).click();
       await page.waitForURL(/cause=/);
-      await page.getByLabel("Select all on this page").check();
-      await chosen(page).getByRole("button", { name: "Select all 60 matching" }).click();
+      await page.getByLabel("Select all that match").check();
+      await chosen(page).getByText("60 selected").waitFor();
       await chosen(page).getByRole("button", { name: "Pause" }).click();
       await toast(page, "60 monitors paused.").waitFor();
       t.equal(await total(api, "&state=paused"), 60);

@@ -1,5 +1,5 @@
 import { call, split } from "./api.js";
-import { ask, say, verbOf, whileDisabled } from "./dom.js";
+import { ask, button as made, say, verbOf, whileDisabled } from "./dom.js";
 import { leaveFor } from "./leave.js";
 import { stay } from "./org.js";
 
@@ -35,8 +35,26 @@ async function send(button) {
     return location.reload();
   }
   if (then?.startsWith("/")) return leaveFor(then);
-  if (button.dataset.said) say(button.dataset.said);
+  const { undo, said } = button.dataset;
+  const changed = answer.data?.succeeded ?? [];
+  if (undo && changed.length > 0)
+    say(
+      `${changed.length} ${said} `,
+      "up",
+      made("Undo", () => void undoAll(undo, changed), "link"),
+    );
+  else if (said) say(said);
   if (then === "refresh") await refresh();
+}
+
+/** Takes back what a button has done to many things, a few at a time. */
+async function undoAll(request, ids) {
+  const [method, path] = split(request);
+  say("Undoing…");
+  for (let at = 0; at < ids.length; at += 5)
+    await Promise.all(ids.slice(at, at + 5).map((id) => call(method, path.replace("{id}", id))));
+  say("Undone.");
+  await refresh();
 }
 
 /** Moves an item of an ordered list by one place, and tells the API the new order. */

@@ -16,12 +16,15 @@ let all = false;
 let deletion = null;
 
 const boxes = () => [...document.querySelectorAll('[name="monitor"]')];
-const ticked = () => boxes().filter((box) => box.checked);
+/** Lines of monitors that fail together, each with their number. */
+const groups = () => [...document.querySelectorAll('[name="cause"]')];
+const ticked = (list) => list.filter((box) => box.checked);
 /** Address and number of all that match; the live part of the page says them. */
 const source = () => document.querySelector("[data-all-targets]");
 
 function show() {
-  const chosen = ticked().length;
+  const grouped = ticked(groups());
+  const chosen = grouped.reduce((sum, box) => sum + Number(box.dataset.count), ticked(boxes()).length);
   const total = Number(source()?.dataset.total ?? 0);
   if (chosen === 0) all = false;
   bar.hidden = chosen === 0;
@@ -31,33 +34,46 @@ function show() {
   every.textContent = `Select all ${number.format(total)} matching`;
   const head = document.querySelector('[name="every"]');
   if (head) {
-    head.checked = chosen > 0 && chosen === boxes().length;
+    head.checked = all || (chosen > 0 && [...boxes(), ...groups()].every((box) => box.checked));
     head.indeterminate = chosen > 0 && !head.checked;
   }
 }
 
 function clear() {
   all = false;
-  for (const box of boxes()) box.checked = false;
+  for (const box of [...boxes(), ...groups()]) box.checked = false;
   show();
 }
 
-/** All monitors that match; null after saying why they cannot be read. */
-async function matching() {
-  const found = await collect(source().dataset.allTargets);
+/** The monitors of an address of the list; null after saying why they cannot be read. */
+async function read(address) {
+  const found = await collect(address);
   if (found.ok) return found.items;
   say(found.error.message, "down");
   return null;
 }
 
-/** The chosen monitors; null after saying why they cannot be read. */
-const chosenIds = async () =>
-  all ? ((await matching())?.map(({ id }) => id) ?? null) : ticked().map((box) => box.value);
+/** The chosen monitors, those of chosen groups included; null after saying why they cannot be read. */
+async function chosenItems() {
+  const address = source()?.dataset.allTargets || "/api/v1/targets";
+  if (all) return await read(address);
+  const items = new Map(
+    ticked(boxes()).map(({ value: id, dataset }) => [id, { id, managed_by: JSON.parse(dataset.managedBy ?? "null") }]),
+  );
+  for (const { value } of ticked(groups())) {
+    const own = new URL(address, location.origin);
+    own.searchParams.set("cause", value);
+    const found = await read(own.pathname + own.search);
+    if (found === null) return null;
+    for (const one of found) items.set(one.id, one);
+  }
+  return [...items.values()];
+}
+
+const chosenIds = async () => (await chosenItems())?.map(({ id }) => id) ?? null;
 
 async function exportChosen() {
-  const chosen = all
-    ? await matching()
-    : ticked().map(({ value: id, dataset }) => ({ id, managed_by: JSON.parse(dataset.managedBy ?? "null") }));
+  const chosen = await chosenItems();
   if (chosen === null) return;
   const { exportMonitors } = await import("./exports.js");
   await exportMonitors(chosen);
@@ -192,9 +208,11 @@ async function submit(form) {
 export function bulk() {
   if (!bar) return;
   document.addEventListener("change", (event) => {
-    if (event.target.name === "every") for (const box of boxes()) box.checked = event.target.checked;
-    if (event.target.name !== "monitor" && event.target.name !== "every") return;
-    all = false;
+    const { name, checked } = event.target;
+    if (!["every", "monitor", "cause"].includes(name)) return;
+    // The box of the head means everything that the filter shows, also on further pages.
+    if (name === "every") for (const box of [...boxes(), ...groups()]) box.checked = checked;
+    all = name === "every" && checked && Boolean(source()?.dataset.allTargets);
     show();
   });
   document.addEventListener("refreshed", () => (show(), mark()));

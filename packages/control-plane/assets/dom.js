@@ -47,15 +47,15 @@ export function announce(text) {
 }
 
 let fading;
-/** Shows a toast for a few seconds. */
-export function say(text, tone = "up") {
+/** Shows a toast for a few seconds, with what can still be done about it. */
+export function say(text, tone = "up", ...further) {
   document.querySelector(".toast")?.remove();
   clearTimeout(fading);
-  const toast = el("p", { class: `toast ${tone}` }, text);
+  const toast = el("p", { class: `toast ${tone}` }, text, ...further);
   // Inside the landmark of the content, where screen readers look for it.
   (document.querySelector("main") ?? document.body).append(toast);
   announce(text);
-  fading = setTimeout(() => toast.remove(), tone === "up" ? 5000 : 12000);
+  fading = setTimeout(() => toast.remove(), tone === "up" && further.length === 0 ? 5000 : 12000);
 }
 
 /** Opens a dialog, which is removed when it closes. */
