@@ -214,7 +214,7 @@ export function latencyChart(
   return html`<div class="chartbox"${stop}>
     <svg class="scale axis" aria-hidden="true">${labels}</svg>
     <svg class="chart" data-from="${range.from}" data-to="${range.to}" data-top="${top}"${numbers}
-      role="img" aria-label="${range.label}">
+      role="${shades.some(({ href }) => href !== undefined) ? "group" : "img"}" aria-label="${range.label}">
       ${shades.map((span) => shadeOf(span, Math.max(0, at(span.from)), Math.min(1, at(span.to))))}
       <svg width="100%" height="${plot.height}" viewBox="0 0 ${plot.width} ${plot.height}" preserveAspectRatio="none">
         <g class="grid">${grid}</g>
