@@ -164,6 +164,11 @@ t.test("many monitors", async (t) => {
     t.equal(await beats.count(), 90);
     const { width } = (await beats.first().boundingBox())!;
     t.ok(width > 8, `a day is ${width} px wide`);
+    await beats.last().click();
+    await page.waitForURL((address) => {
+      const from = address.searchParams.get("from") ?? "";
+      return from.endsWith("T00:00:00.000Z") && address.searchParams.has("to");
+    });
   });
 
   await t.test("the report fills paper as a table, with its heading and its organisation", async (t) => {

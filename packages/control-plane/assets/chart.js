@@ -2,7 +2,7 @@
 // titles of the beats, and in an attribute of the chart.
 import { drawAxes } from "./axis.js";
 import { announce, el } from "./dom.js";
-import { clockOf, dateOf } from "./times.js";
+import { clockOf, dateOf, now } from "./times.js";
 
 const svg = (tag, attributes) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -55,6 +55,16 @@ function showBeat(box, beat, say = false) {
   beat.classList.add("at");
   place(box, el("div", { class: "tip" }, ...head, el("dl", {}, ...rows)), beat.offsetLeft + beat.offsetWidth / 2);
   if (say) announce([`${when}: ${beat.dataset.word}`, ...lines].join(", "));
+}
+
+/** Opens the page for the hour or day of a beat: its latency, its checks, its uptime. */
+function openBeat(beat) {
+  const from = Date.parse(beat.dataset.at);
+  const length = beat.parentElement.classList.contains("days") ? 86_400_000 : 3_600_000;
+  const address = new URL(location.href);
+  address.searchParams.set("from", new Date(from).toISOString());
+  address.searchParams.set("to", new Date(Math.min(from + length, now())).toISOString());
+  location.assign(address);
 }
 
 const numbers = new WeakMap();
@@ -160,7 +170,13 @@ export function charts() {
     if (chart) showPoint(chart, pointAt(chart, event.clientX));
     else if (beat?.closest(".beatbox") && !beat.classList.contains("at")) showBeat(beat.closest(".beatbox"), beat);
   });
+  document.addEventListener("click", (event) => {
+    const beat = event.target.closest?.(".beats:is(.hours, .days) > li");
+    if (beat) openBeat(beat);
+  });
   document.addEventListener("keydown", (event) => {
+    const beat = event.key === "Enter" && event.target.querySelector?.(".beats:is(.hours, .days) > li.at");
+    if (beat) return openBeat(beat);
     const box = event.target.closest?.(".beatbox, .chartbox");
     const step = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity }[event.key];
     if (!box || step === undefined) return;

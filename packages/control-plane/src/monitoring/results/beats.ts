@@ -102,6 +102,8 @@ export interface Beat {
   state: BeatState;
   /** True for a day with imported runs. */
   imported?: true;
+  /** Of a day with failing runs: their share of its time, seconds. */
+  downSecs?: number;
   regions: { region: string; state: BeatState; p50: number | null; error: string | null }[];
 }
 
@@ -161,6 +163,8 @@ async function days(ctx: Ctx, id: string, now: number): Promise<Beat[]> {
     const failed = day.down + day.error;
     const all = failed + day.up + day.degraded;
     const state = failed * 2 > all ? "down" : failed > 0 ? "partial" : day.degraded > 0 ? "degraded" : "up";
-    return { at, state: all === 0 ? "none" : state, ...imported, regions: [] };
+    const secs = (Math.min(at + dayMs, now) - at) / 1000;
+    const down = failed === 0 ? {} : { downSecs: (secs * failed) / all };
+    return { at, state: all === 0 ? "none" : state, ...imported, ...down, regions: [] };
   });
 }

@@ -1,6 +1,6 @@
 import { errorInWords } from "@statusmesh/shared/checks";
 import { hourMs } from "@statusmesh/shared/time";
-import { ms } from "../../platform/html/format.ts";
+import { duration, ms } from "../../platform/html/format.ts";
 import type { ChartLine, Span } from "../../platform/html/charts.ts";
 import { readTimeRange, type TimeRange } from "../../platform/http/query.ts";
 import type { Outage } from "../../alerting/incidents/service.ts";
@@ -117,10 +117,13 @@ export function beatsOf(
     kinds: Object.entries(titles).map(([key, { label }]) => ({ key, label })),
     inARow: failing === -1 ? beats.length : failing,
     down: beats.filter(({ state }) => state === "down").length,
-    items: beats.map(({ at, state, imported, regions }) => ({
+    items: beats.map(({ at, state, imported, downSecs, regions }) => ({
       at: new Date(at),
       state,
-      word: imported ? `${beatWords[state]}, imported` : beatWords[state],
+      word: [
+        downSecs === undefined ? beatWords[state] : `Down ${duration(Math.max(60, downSecs))}`,
+        ...(imported ? ["imported"] : []),
+      ].join(", "),
       regions: regions.map((of) => ({ state: of.state, name: nameOf(of.region), found: found(of) })),
     })),
   };

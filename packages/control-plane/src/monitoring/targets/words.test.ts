@@ -2,7 +2,7 @@ import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import type { Explanation } from "../../alerting/incidents/schema.ts";
 import { latestBucket, phasesOf } from "../results/service.ts";
-import { linesOf, missingOf, rangeOf, shadesOf } from "./monitor-page.ts";
+import { beatsOf, linesOf, missingOf, rangeOf, shadesOf } from "./monitor-page.ts";
 import type { MonitorCause, MonitorRow } from "./monitors.ts";
 import type { MonitorState } from "./schema.ts";
 import {
@@ -299,6 +299,14 @@ t.test("the numbers of a monitor's page", async (t) => {
       { region: "us", buckets: points([1, 0, 0, 0, 0]) },
     ],
   };
+  const days = [
+    { at: 0, state: "partial" as const, downSecs: 1560, regions: [] },
+    { at: 1, state: "up" as const, imported: true as const, regions: [] },
+  ];
+  t.same(
+    beatsOf(days, { kind: "days", isProbed: true, nameOf: String }).items.map(({ word }) => word),
+    ["Down 26 min", "Up, imported"],
+  );
   t.same(missingOf(byRegion.regions[0]!.buckets, byRegion), ["us"]);
   t.same(
     linesOf(points([2, 1, 1]), byRegion, "p95", (region) => region.toUpperCase()),
