@@ -204,7 +204,7 @@ export function bodyOf(form, { onlyChanged = false, part = null, under = "" } = 
     if (!control.name.startsWith(under)) continue;
     if (onlyChanged && !changed(form, control)) continue;
     // Hidden until its channel is chosen, and not sent.
-    if (control.dataset.after !== undefined && !control.closest(".opt").querySelector(":checked")) continue;
+    if (control.dataset.after !== undefined && !control.closest(".opt").querySelector("input:checked")) continue;
     const item = items[control.dataset.as];
     if (control.type === "radio" && !control.checked) continue;
     any = true;

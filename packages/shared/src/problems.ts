@@ -128,8 +128,10 @@ export function* unionProblems(
     yield { pointer: at, code, message: `${name(at)} must be one of ${tags.join(", ")}.` };
     return;
   }
-  const kinds = branches.map((branch) => (branch.const === undefined ? branch.type : JSON.stringify(branch.const)));
-  yield { pointer, code, message: `${name(pointer)} must be ${kinds.join(" or ")}.` };
+  const kinds = branches.map(({ const: only, type = "" }) =>
+    only === undefined ? (typeWords[type] ?? type.replace(/^(?=[ao])/, "an ")) : JSON.stringify(only),
+  );
+  yield { pointer, code, message: `${name(pointer)} must be ${[...new Set(kinds)].join(" or ")}.` };
 }
 
 function* objectProblems(node: SchemaNode, value: unknown, pointer: string, code: ErrorCode): Problems {

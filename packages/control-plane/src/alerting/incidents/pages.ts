@@ -193,7 +193,7 @@ export const incidentsPages = (stripsOf: StripsOf, latencyOf: LatencyOf) => [
         ...events.items.flatMap(({ detail }) => textsOf((detail as Record<string, unknown>)["regions_down"])),
       ]),
     ];
-    const then = { failed, passed: incident.regions_up.filter((own) => !failed.includes(own)) };
+    const regionsThen = { failed, passed: incident.regions_up.filter((own) => !failed.includes(own)) };
     const votes = { ...explained, region_policy: explained.region_policy as RegionPolicy };
     const deliveries = {
       items: votes.deliveries.map((one) => ({ ...one, kind: kindLabel(one.channel_type) })),
@@ -212,7 +212,7 @@ export const incidentsPages = (stripsOf: StripsOf, latencyOf: LatencyOf) => [
         incident,
         call,
         votes,
-        then,
+        regionsThen,
         chart,
         deliveries,
         timeline,

@@ -196,7 +196,7 @@ export function latencyChart(
   let labelled = -Infinity;
   const spikes = spikesOf(p95, top).map(({ at: index, value }) => {
     // A value that would stand on another one is left out: the tooltip has it.
-    const isFree = x(index) - labelled > plot.width / 10;
+    const isFree = x(index) - labelled > plot.width / (x(index) > plot.width * 0.9 ? 5 : 10);
     if (isFree) labelled = x(index);
     const place = percentOf(x(index) / plot.width);
     const side = x(index) > plot.width * 0.9 ? html`x="-9" text-anchor="end"` : html`x="9"`;
@@ -235,7 +235,7 @@ export function latencyChart(
   </div>`;
 }
 
-/** Hue of a line among several: neighbours differ. */
+/** Hue of a line among several: neighbours differ. @public */
 export const hueOf = (index: number): number => [3, 2, 7, 5, 4, 6][index % 6]!;
 
 /** `84,212,240,15`: p50, p95, p99 and the number of samples; nothing for a gap. */
@@ -298,7 +298,7 @@ function titledRect(name: string, x: number, width: number, height: number, titl
 export const shareBar = (parts: readonly { name: string; value: number; label: string }[]): Markup =>
   bar(parts.map((part) => ({ ...part, name: `ph-${part.name}` })));
 
-/** Durations that follow each other, as one bar each that begins where the one before it ends. */
+/** Durations that follow each other, as one bar each that begins where the one before it ends. @public */
 export function waterfall(parts: readonly { name: string; value: number }[]): Markup[] {
   const total = parts.reduce((sum, part) => sum + part.value, 0);
   let left = 0;
