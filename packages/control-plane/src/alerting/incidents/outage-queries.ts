@@ -94,7 +94,8 @@ export async function selectOutages(
       : sql`i.target_id = ${of.targetId} and i.started_at < ${of.to} and (i.ended_at is null or i.ended_at > ${of.from})
           and o.started_at < ${of.to} and (o.ended_at is null or o.ended_at > ${of.from})`;
   return await sql<OutageRow[]>`
-    select o.incident_id, o.started_at, o.ended_at, o.impact, case when i.severity_pinned then i.severity end as pinned_severity,
+    select o.incident_id, o.started_at, o.ended_at, o.impact,
+      case when i.severity_pinned then i.severity end as pinned_severity,
       i.error_sample
     from incidents i join incident_outages o on o.incident_id = i.id
     where i.org_id = ${orgId} and not i.retracted and ${matching}

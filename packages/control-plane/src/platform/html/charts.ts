@@ -163,8 +163,8 @@ const percentOf = (share: number): string => `${Math.round(Math.min(1, Math.max(
 /**
  * Latency over time: p50 as a line, p50 to p95 as a band, gaps as gaps, `spans` shaded. The plot is stretched to its
  * place while the letters, outside the stretched part, keep their size on a phone. With `keys` it is a stop of Tab, in
- * which the arrow keys move a crosshair (`chart.js`); the numbers of the points are in `data-points`. `href` is the page
- * that shows the checks of a point, else this one.
+ * which the arrow keys move a crosshair (`chart.js`); the numbers of the points are in `data-points`.
+ * `href` is the page that shows the checks of a point, else this one.
  */
 export function latencyChart(
   points: readonly LatencyPoint[],
@@ -200,16 +200,19 @@ export function latencyChart(
     if (isFree) labelled = x(index);
     const place = percentOf(x(index) / plot.width);
     const side = x(index) > plot.width * 0.9 ? html`x="-9" text-anchor="end"` : html`x="9"`;
+    const text = html`<text class="over-text" ${side} y="10">${ms(value)}</text>`;
     return html`<svg x="${place}" y="0" overflow="visible">
-      <path class="over" d="M0 2l5 8h-10z" />${isFree ? html`<text class="over-text" ${side} y="10">${ms(value)}</text>` : ""}
+      <path class="over" d="M0 2l5 8h-10z" />${isFree ? text : ""}
     </svg>`;
   });
   const labels = steps.map(
     (step) => html`<text x="100%" dx="-8" y="${round(y(step) + 4)}" text-anchor="end">${ms(step)}</text>`,
   );
   const stop = range.keys ? html` tabindex="0" role="group" aria-label="${range.label}. Arrow keys move."` : "";
+  const href = range.href === undefined ? "" : html` data-href="${range.href}"`;
+  const values = points.map(numbersOf).join(";");
   const numbers = range.keys
-    ? html` data-first="${points[0]?.t ?? 0}" data-step="${bucketMs}" data-points="${points.map(numbersOf).join(";")}"${range.href === undefined ? "" : html` data-href="${range.href}"`}`
+    ? html` data-first="${points[0]?.t ?? 0}" data-step="${bucketMs}" data-points="${values}"${href}`
     : "";
   return html`<div class="chartbox"${stop}>
     <svg class="scale axis" aria-hidden="true">${labels}</svg>
@@ -245,7 +248,9 @@ const numbersOf = ({ p50, p95, p99, samples }: LatencyPoint): string =>
 /** A shaded time with its edge, which is at least 2 px wide. */
 function shadeOf({ kind, title }: Span, left: number, right: number): Markup {
   const place = percentOf(left);
-  return html`${titledRect(`shade ${kind}`, left, right - left, plot.height, title)}${titledRect(`edge ${kind}`, left, right - left, 2, title)}
+  const ground = titledRect(`shade ${kind}`, left, right - left, plot.height, title);
+  const edge = titledRect(`edge ${kind}`, left, right - left, 2, title);
+  return html`${ground}${edge}
     <rect class="shade ${kind}" x="${place}" width="2" height="${plot.height}" /><rect class="edge ${kind}"
       x="${place}" width="2" height="2" />`;
 }
@@ -263,7 +268,7 @@ function hitOf({ href, title }: Span, left: number, right: number): Markup | "" 
 const tickMinutes = [5, 10, 15, 30, 60, 120, 240, 360, 720, 1440, 2880, 7200, 14_400, 21_600];
 const mostTicks = 7;
 
-/** Ticks at round times in UTC, which `axis.js` replaces by those of the reader's zone; the end is now, unless fixed. */
+/** Ticks at round times in UTC, which `axis.js` replaces by those of the reader's zone; a live one ends now. */
 function timeAxis(range: { from: number; to: number; live?: boolean }): Markup[] {
   const length = Math.max(range.to - range.from, 1);
   const stepMs =
