@@ -6,6 +6,7 @@ import {
   isOnGrid,
   isOnRecheckGrid,
   jitterMs,
+  nextRecheck,
   nextSlot,
   phaseMs,
   recheckMs,
@@ -309,6 +310,14 @@ t.test("10,000 checks stay on schedule", async (t) => {
   const expected = (10_000 * 5000) / intervalMs;
   t.ok(Math.abs(starts.length - expected) < expected * 0.15, `${starts.length} of about ${Math.round(expected)}`);
   t.ok(starts.every(({ slot, at }) => at - slot < 20));
+});
+
+t.test("regions check a target at other times, and a recheck keeps half its step to the next slot", (t) => {
+  t.not(phaseMs(id(1), "eu", intervalMs), phaseMs(id(1), "us", intervalMs));
+  const grid = { phase: 0, intervalMs, recheckMs: 10_000 };
+  t.equal(nextRecheck(grid, 40_001), 50_000);
+  t.equal(nextRecheck(grid, 50_001), intervalMs + 10_000);
+  t.end();
 });
 
 t.test("the heap returns items in order", (t) => {

@@ -5,7 +5,7 @@ import { current, emptyState, evaluate, type EvaluationState, window } from "./r
 import type { NoticeToSend } from "./notices.ts";
 import { closeByHand, foldAll, reconsider, settleByTime } from "./overrides.ts";
 import { type IncidentState, isUnsettled, type Run, type Vote } from "./machine.ts";
-import { type Policy, quorum, type RegionPolicy } from "./policy.ts";
+import { type Policy, policyOf, quorum, type RegionPolicy } from "./policy.ts";
 import { gradeOfLetter } from "../../testing/reference-model.ts";
 
 const interval = 60_000;
@@ -117,6 +117,15 @@ t.test("one region, run by run", (t) => {
       ],
       "opened resolved opened",
     ],
+    // So is one that is confirmed five minutes after the end.
+    [
+      "FFPPPPPFF",
+      [
+        [0, 1, 2, "major"],
+        [7, 8, null, "major"],
+      ],
+      "opened resolved opened",
+    ],
     // A skipped slot breaks no streak.
     ["F.F", [[0, 2, null, "major"]], "opened"],
   ];
@@ -153,6 +162,29 @@ t.test("the quorum of each region policy", (t) => {
   t.end();
 });
 
+t.test("votes stay live and incidents reopen for some intervals", (t) => {
+  const times = (interval_secs: number, timeout: number) => {
+    const fields = { interval_secs, timeout, alert_confirmations: 2, region_policy: "any" } as const;
+    const { livenessMs, reopenMs } = policyOf(fields);
+    return [livenessMs, reopenMs];
+  };
+  t.same(times(60, 10_000), [130_000, 300_000]);
+  t.same(times(10, 5000), [90_000, 300_000], "at least");
+  t.same(times(600, 5000), [1_205_000, 1_800_000]);
+  t.end();
+});
+
+t.test("refuted runs are those of one region", (t) => {
+  const { state } = play([[...runs("FF", "a"), ...runs("FF", "b")]], policy());
+  const refuted = [{ region: "a", from: start, to: Infinity }];
+  const outcome = evaluate(policy(), state, [], { freshAfter: 0, newId: ids(), refuted });
+  t.same(
+    outcome.state.recent.map(([, region]) => region),
+    ["b", "b"],
+  );
+  t.end();
+});
+
 t.test("several regions", (t) => {
   const three = (a: string, b: string, c: string) =>
     [...runs(a, "a"), ...runs(b, "b"), ...runs(c, "c")]
@@ -186,6 +218,11 @@ t.test("several regions", (t) => {
     ["partial_outage ab/c"],
     "silence of the failing regions closes nothing",
   );
+  t.same(
+    open(play(three("FF....", "PPPPPP", "....FF"), policy({ livenessMs: 90_000 }))),
+    [],
+    "a region that fell silent while it failed has no vote in the opening",
+  );
   t.end();
 });
 
@@ -197,19 +234,19 @@ t.test("a passing run confirms no outage, even when the votes against one are st
   t.end();
 });
 
-t.test("reopening is counted", (t) => {
+t.test("reopening is counted, and the time in between is no outage", (t) => {
   t.same(
-    play([runs("FFPPFFPPFF")], policy()).incidents.map((it) => it.reopened),
-    [2],
+    play([runs("FFPPFFPPFF")], policy()).incidents.map((it) => [it.reopened, minute(it.since), it.pastMs / interval]),
+    [[2, 8, 4]],
   );
   t.end();
 });
 
 t.test("an open incident closes when a silent failing minority is outvoted", (t) => {
-  const batches = [...runs("FF", "a"), ...runs("PPPP", "b", 2)].map((run) => [run]);
+  const batches = [...runs("FF", "a"), ...runs("PPPP", "b", 4)].map((run) => [run]);
   t.same(
     play(batches, policy()).incidents.map((it) => minute(it.closedAt)),
-    [3],
+    [5],
   );
   t.end();
 });
@@ -238,6 +275,8 @@ t.test("late runs", (t) => {
     const size = window(2, 1);
     const outcome = play([runs("P".repeat(size + 3)), runs("FF")], policy());
     t.same(outcome.incidents, []);
+    const newest = runs(`PPF${"P".repeat(size)}`);
+    t.same(play([newest, [newest[2]!]], policy()).incidents, [], "so is the newest one of the checkpoint, sent again");
     t.end();
   });
   t.end();
