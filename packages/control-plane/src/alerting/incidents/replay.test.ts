@@ -164,8 +164,8 @@ t.test("the quorum of each region policy", (t) => {
 
 t.test("votes stay live and incidents reopen for some intervals", (t) => {
   const times = (interval_secs: number, timeout: number) => {
-    const fields = { interval_secs, timeout, alert_confirmations: 2, region_policy: "any" } as const;
-    const { livenessMs, reopenMs } = policyOf(fields);
+    const policy = { alert_confirmations: 2, region_policy: "any", flap_detection: true } as const;
+    const { livenessMs, reopenMs } = policyOf({ ...policy, interval_secs, timeout });
     return [livenessMs, reopenMs];
   };
   t.same(times(60, 10_000), [130_000, 300_000]);
