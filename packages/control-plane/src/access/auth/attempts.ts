@@ -29,7 +29,6 @@ export interface Attempt {
     | "google"
     | "oidc"
     | "password"
-    | "passkey"
     | "unknown";
   /** As typed, or as the identity provider attests it. */
   email: string | null;
