@@ -129,6 +129,7 @@ async function scene() {
   const connectedApp = await make.connectedApp(sql, home, "");
   const certificate = await make.certificate(sql, home, "");
   const mailChannel = await make.mailChannel(sql, home, "");
+  const device = await make.device(sql, home, "");
   const recipient = await make.reportRecipient(sql, home, "");
   const planned = { project: "shop", document: { version: 1 } };
   const planToken = (await browser.post("/api/v1/config/plan", planned)).body.plan_token;
@@ -151,6 +152,7 @@ async function scene() {
     template,
     certificate,
     mailChannel,
+    device,
     recipient,
     page,
     incident,
@@ -172,6 +174,7 @@ const idsByPath = (s: Scene): Record<string, string> => ({
   "/api/v1/targets/{id}/heartbeat": s.heartbeat.id,
   "/api/v1/targets": s.target.id,
   "/api/v1/notification-channels/delegate": s.delegation.id,
+  "/api/v1/notification-channels/devices": s.device,
   "/api/v1/notification-channels": s.channel.id,
   "/api/v1/maintenance": s.window.id,
   "/api/v1/snoozes": s.snooze.id,

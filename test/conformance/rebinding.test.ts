@@ -7,6 +7,7 @@ import { probedTypes, type ProbedType, type SpecOf } from "@statusmesh/shared/ch
 import { createLookup } from "@statusmesh/shared/net/resolve";
 import { kindCases } from "@statusmesh/control-plane/alerting/channels/kinds.test.cases";
 import { contents } from "@statusmesh/control-plane/alerting/channels/kinds.test.contents";
+import { deliver } from "@statusmesh/control-plane/alerting/channels/kinds/deliver";
 import { channelKinds, type ChannelType } from "@statusmesh/control-plane/alerting/channels/kinds/index";
 import { createOutbound } from "@statusmesh/control-plane/platform/outbound/client";
 import { nameServer, type Reply } from "sm-agent/probes/testing-dns";
@@ -190,7 +191,10 @@ async function tests(): Promise<void> {
         };
         const { config } = kindCases[type];
         const kind = channelKinds[type] as { send(...args: unknown[]): Promise<unknown> };
-        return await kind.send(config, message, { central, http: outbound }).catch((error: unknown) => String(error));
+        const push = ({ endpoint: url }: { endpoint: string }) =>
+          deliver(outbound, { method: "POST", url, headers: {}, body: "" });
+        const transport = { central, http: outbound, push };
+        return await kind.send(config, message, transport).catch((error: unknown) => String(error));
       };
       Object.assign(seen, { public: 0, private: 0 });
       answering(to(publicAddress), to(privateAddress));

@@ -97,6 +97,7 @@ t.test("the doctor finds a running service well, and says what is not", async (t
       "migrations ok",
       "plan ok",
       "owner ok",
+      "ways to sign in warning",
       "partitions ok",
       "packing ok",
       "agents ok",

@@ -89,6 +89,7 @@ t.test("communication", async (t) => {
       component_ids: [monitor.id],
     });
     await page.goto("/monitors");
+    await page.locator("#notices summary", { hasText: "Network switch" }).click();
     await page.getByText("Maintenance in progress:").waitFor();
     await page.goto(`/monitors/${monitor.id}`);
     t.match(await page.locator(".why.maintenance").textContent(), /Network switch,\s+ends in/);

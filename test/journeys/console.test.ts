@@ -91,6 +91,8 @@ t.test("the console", async (t) => {
     await page.getByLabel("Sign-in link").fill(signInLink!);
     await page.getByRole("button", { name: "Use link" }).click();
     await page.waitForURL("**/incidents?state=open");
+    await page.getByRole("link", { name: "Later" }).click();
+    await page.getByRole("link", { name: "Later" }).waitFor({ state: "detached" });
 
     await page.goto(signInLink!);
     await page.getByRole("button", { name: "Sign in" }).click();
@@ -233,7 +235,7 @@ t.test("the console", async (t) => {
     });
     await page.locator("[data-announce]", { hasText: "Checkout is down" }).waitFor();
     // The monitor is down before its incident opens.
-    await page.waitForFunction("document.title.startsWith('(1) Monitors')");
+    await waitFor("the title", async () => (await page.title()).startsWith("(1) Monitors"));
     t.match(await page.locator("#live-region").textContent(), "Checkout is down", "screen readers announce it");
     t.match(
       await page.locator("[data-announce]").textContent(),

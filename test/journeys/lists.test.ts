@@ -72,6 +72,7 @@ t.test("many monitors", async (t) => {
   await page.goto(signInLink!);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.waitForURL(`${url}/`);
+  await page.getByRole("link", { name: "Later" }).click();
 
   await t.test("an outage of one host is one line, which opens to its monitors", async (t) => {
     const said = (await page.locator(".say[data-announce]").textContent())?.replaceAll(/\s+/g, " ");
@@ -163,6 +164,7 @@ t.test("many monitors", async (t) => {
       const from = address.searchParams.get("from") ?? "";
       return from.endsWith("T00:00:00.000Z") && address.searchParams.has("to");
     });
+    await sql`update target_states set flapping = null where target_id = ${ids[61]!}`;
   });
 
   await t.test("the report fills paper as a table, with its heading and its organisation", async (t) => {

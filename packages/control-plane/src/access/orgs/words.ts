@@ -31,6 +31,8 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/notification-channels": "Created channel",
   "PATCH /api/v1/notification-channels/{id}": "Changed channel",
   "DELETE /api/v1/notification-channels/{id}": "Deleted channel",
+  "POST /api/v1/notification-channels/devices": "Registered device",
+  "DELETE /api/v1/notification-channels/devices/{id}": "Removed device",
   "POST /api/v1/notification-channels/{id}/apply": "Applied to existing monitors: channel",
   "POST /api/v1/notification-channels/{id}/resend-verification": "Sent the verification mail of channel",
   "POST /api/v1/notification-channels/telegram-link": "Created Telegram code",

@@ -356,11 +356,11 @@ t.test("the routes of a device, over HTTP", async (t) => {
   t.equal((await ask("GET", "/assets/console.js")).headers.get("service-worker-allowed"), null);
 });
 
-t.test("1,000 devices are notified of one incident", async (t) => {
+t.test("100 devices are notified of one incident", async (t) => {
   const many = await scene.world(t);
   const browsers: Browser[] = [];
   const ids: string[] = [];
-  for (let person = 0; person < 50; person++) {
+  for (let person = 0; person < 5; person++) {
     const member = await join(many.owner, "member");
     for (let at = 0; at < 20; at++) {
       const browser = browserAt();
@@ -370,10 +370,8 @@ t.test("1,000 devices are notified of one incident", async (t) => {
   }
   const incident = await openIncident(many.owner, ids);
   sink.received.length = 0;
-  const began = performance.now();
   scene.deliverer(t, many);
   await scene.write(many, [outboxNotice(many.owner, incident, "opened")]);
-  await until(() => sink.received.length >= 1000, "1,000 messages");
-  t.comment(`1,000 devices in ${Math.round(performance.now() - began)} ms`);
-  t.equal(new Set(sink.received.map(({ path }) => path)).size, 1000, "each once");
+  await until(() => sink.received.length >= 100, "100 messages");
+  t.equal(new Set(sink.received.map(({ path }) => path)).size, 100, "each once");
 });

@@ -177,6 +177,7 @@ t.test("paths of the same form share no method, and their tag says which is matc
     [...new Set(pairs.flat())].sort(),
     [
       "delegate/{id}",
+      "devices/{id}",
       "telegram-link/{id}",
       "whatsapp-link/{id}",
       "{id}/apply",

@@ -73,6 +73,7 @@ t.test("a target is made with defaults, read, listed, changed and deleted", asyn
     basic_auth: null,
     auth_scheme: "basic",
     bearer_token: null,
+    certificates: null,
     capture_failures: true,
     ip_version: "any",
   });

@@ -121,10 +121,12 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
       order by id`;
   const lines: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => lines.push(line), 2), 0);
-  t.strictSame(lines.slice(0, 7), [
+  t.strictSame(lines.slice(0, 9), [
     "targets: 5 of 6 sealed anew",
+    "certificates: 0 of 0 sealed anew",
     "heartbeats: 0 of 0 sealed anew",
     "channels: 1 of 1 sealed anew",
+    "push keys: 0 of 0 sealed anew",
     "share links: 0 of 0 sealed anew",
     "subscribers: 3 of 3 sealed anew",
     "failed responses: 1 of 1 sealed anew",
@@ -156,10 +158,12 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
 
   const again: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => again.push(line)), 0);
-  t.strictSame(again.slice(0, 7), [
+  t.strictSame(again.slice(0, 9), [
     "targets: 0 of 6 sealed anew",
+    "certificates: 0 of 0 sealed anew",
     "heartbeats: 0 of 0 sealed anew",
     "channels: 0 of 1 sealed anew",
+    "push keys: 0 of 0 sealed anew",
     "share links: 0 of 0 sealed anew",
     "subscribers: 0 of 3 sealed anew",
     "failed responses: 0 of 1 sealed anew",
