@@ -62,7 +62,7 @@ export interface NewDelivery {
 
 /**
  * Reasons of notices that say that an incident is open. A recovery is for channels that got one of them. A channel
- * whose gate kept back the opening hears of it by an escalation.
+ * whose gate kept back the opening is notified by an escalation.
  */
 const saysOpen = (sql: Db) =>
   sql`d.reason in ('opened', 'reopened', 'unacknowledged', 'escalated') and d.state in ('pending', 'delivered')`;

@@ -335,7 +335,7 @@ t.test("gates of bindings and channels: the highest counts, an escalation is tol
 
   const quiet = await monitor({ alerts });
   await report(quiet, "DDPP");
-  t.strictSame(await log(quiet), ["opened chat", "resolved chat"], "who heard of no opening hears of no end");
+  t.strictSame(await log(quiet), ["opened chat", "resolved chat"], "a channel that got no opening gets no recovery");
 });
 
 t.test("a severity that a person sets is told when it rises, and only then", async (t) => {
