@@ -93,6 +93,7 @@ t.test("the console", async (t) => {
     await page.waitForURL("**/incidents?state=open");
     await page.getByRole("link", { name: "Later" }).click();
     await page.getByRole("link", { name: "Later" }).waitFor({ state: "detached" });
+    t.match(page.url(), "/incidents?state=open", "the offer of a password is put off, and the page stays");
 
     await page.goto(signInLink!);
     await page.getByRole("button", { name: "Sign in" }).click();

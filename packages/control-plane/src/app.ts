@@ -334,7 +334,7 @@ function answeredPaths({ config }: System, routes: readonly Route[], pages: read
 }
 
 /** Data of the frame around every console page. */
-async function frame(ctx: Ctx, http: Context): Promise<Omit<Frame, "path">> {
+async function frame(ctx: Ctx, http: Context): Promise<Omit<Frame, "path" | "address">> {
   const bySession = ctx.actor.type === "session";
   const [caller, open, windows, snoozes, orgs, asksPassword] = await Promise.all([
     me(ctx),

@@ -101,6 +101,8 @@ export const formPage = <const R extends PageReply>(
 /** Data of the frame around every page of the console. */
 export interface Frame {
   path: string;
+  /** The path with its query, to come back to. */
+  address: string;
   org: string;
   orgId: string;
   role: Role;
@@ -120,7 +122,7 @@ export interface Frame {
 export interface PageOptions {
   /** Charges each page of the console as a read of the API. */
   throttle?: Throttle;
-  frame?(ctx: Ctx, http: Context): Promise<Omit<Frame, "path">>;
+  frame?(ctx: Ctx, http: Context): Promise<Omit<Frame, "path" | "address">>;
 }
 
 /**
@@ -172,7 +174,10 @@ async function serve(
     );
   }
   if (declared.auth === "tenant") await options.throttle?.(ctx as Ctx, "api_reads");
-  const frame = declared.auth === "tenant" ? { path: http.path, ...(await options.frame?.(ctx as Ctx, http)) } : null;
+  const frame =
+    declared.auth === "tenant"
+      ? { path: http.path, address: withoutFragment(http), ...(await options.frame?.(ctx as Ctx, http)) }
+      : null;
   // An error is shown in the same frame.
   http.state["frame"] = frame;
 
