@@ -99,7 +99,8 @@ export class ReferenceModel {
       else this.open(major, now);
     } else if (passing.length > 0 && failing.length < needed(live + failing.length - failingLive.length))
       this.close(incident, at, now, true);
-    else {
+    // Without a live vote nothing new is known: what was last known stays.
+    else if (failing.length + passing.length > 0) {
       incident.severity = failing.some((region) => region.major) ? "major" : "minor";
       if (incident.severity === "minor" || incident.notified === "major") return;
       Object.assign(incident, { notified: "major", peak: "major" });
@@ -171,10 +172,11 @@ export class ReferenceModel {
   setDown(down: "major" | "critical", now: number): void {
     this.down = down;
     const incident = this.last;
-    if (incident?.open !== true) return;
-    const before = this.shown(incident);
+    if (incident?.open !== true) return this.decide(now, now, true);
+    const [before, notified] = [this.shown(incident), incident.notified];
     incident.down = down;
-    this.raised(incident, before, now);
+    this.decide(now, now, true);
+    if (incident.notified === notified) this.raised(incident, before, now);
   }
 
   acknowledge(): void {

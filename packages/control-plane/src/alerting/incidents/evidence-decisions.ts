@@ -91,7 +91,9 @@ export async function reevaluate(ctx: Ctx, edits: ReadonlyMap<string, PolicyEdit
         return { evaluation: restart(policyOf(edit), state.evaluation, ctx.clock.now()), latest: {} };
       const change = { before: policyOf(edit), after: policy, regions, at: ctx.clock.now() };
       const evaluation = reconsider(state.evaluation, change, newId);
+      // A notice of the edit itself says the new severity.
       const raises =
+        evaluation.notices.length === 0 &&
         edit.severity === "major" &&
         target.severity === "critical" &&
         evaluation.checkpoint.incident?.impact !== "degraded";
