@@ -17,9 +17,17 @@ export async function answerOf(request) {
 
 /**
  * Calls the JSON API; a file as the body is sent as it is. When the session has ended it leads to the sign-in page and
- * back, or asks in place where the page has unsaved input.
+ * back, or asks in place where the page has unsaved input. A change that needs a fresh sign-in is sent again once the
+ * person has confirmed who they are.
  */
 export async function call(method, path, body, headers = {}) {
+  const answer = await sent(method, path, body, headers);
+  if (answer.error?.code !== "FRESH_SIGN_IN_REQUIRED") return answer;
+  const { confirmed } = await import("./verify.js");
+  return (await confirmed(answer.error)) ? sent(method, path, body, headers) : answer;
+}
+
+async function sent(method, path, body, headers) {
   const file = body instanceof Blob;
   const type = file ? "application/octet-stream" : "application/json";
   const request = orgFetch(path, {

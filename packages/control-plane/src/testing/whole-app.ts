@@ -46,10 +46,10 @@ export async function signedIn(ctx: Ctx): Promise<Record<string, string>> {
   const secret = newToken("");
   const now = ctx.clock.now();
   await ctx.sql`
-    insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at)
+    insert into sessions (id, user_id, org_id, secret_hash, created_at, last_used_at, expires_at, verified_at)
     values
       (${newId()}, ${ctx.userId}, ${ctx.orgId}, ${hashToken(secret)}, ${new Date(now)}, ${new Date(now)},
-        ${new Date(now + 90 * day)})`;
+        ${new Date(now + 90 * day)}, ${new Date(now)})`;
   return { cookie: `${sessionCookieName(ctx.config)}=${secret}`, "sec-fetch-site": "same-origin" };
 }
 

@@ -147,10 +147,11 @@ export const authRoutes: Route[] = [
     ...write,
     summary: "Unlink a GitHub or Google account",
     description:
-      "Not with an API token. The next sign-in with it links it again, if it still has the address of the account.",
+      "Not with an API token. Ends the caller's other sessions. The next sign-in with it links it again, if it still " +
+      "has the address of the account.",
     replies: { 204: null },
-    errors: ["NOT_FOUND", "FORBIDDEN", "LAST_SIGN_IN_METHOD"],
-    handle: async ({ ctx, params }) => unlinkIdentity(ctx, params.id),
+    errors: ["NOT_FOUND", "FORBIDDEN", "FRESH_SIGN_IN_REQUIRED", "LAST_SIGN_IN_METHOD"],
+    handle: async ({ ctx, params, http }) => rememberDevice(ctx, http, await unlinkIdentity(ctx, params.id)),
   }),
   route("GET", "/api/v1/api-tokens", {
     ...read,

@@ -29,14 +29,29 @@ export function requireSession({ actor }: Ctx): string {
   );
 }
 
-/** Throws FRESH_SIGN_IN_REQUIRED unless a factor was proven in the caller's session within 15 minutes. */
+/**
+ * Throws FRESH_SIGN_IN_REQUIRED unless a factor was proven in the caller's session within 15 minutes; FORBIDDEN for a
+ * token. For changes of factors.
+ */
 export async function requireFresh(ctx: Ctx): Promise<void> {
   const at = await factorQueries.selectVerifiedAt(ctx.sql, requireSession(ctx));
-  if (isFresh(ctx, at)) return;
+  if (at !== null && at.getTime() > ctx.clock.now() - freshMs) return;
   throw new AppError(
     "FRESH_SIGN_IN_REQUIRED",
     "This change needs a sign-in within the last 15 minutes. Confirm that it is you, or sign in again.",
+    { details: { proofs: await proofsOf(ctx) } },
   );
+}
+
+/** {@link requireFresh} for changes that a token with the rights for them may make at any time. */
+export async function requireFreshSession(ctx: Ctx): Promise<void> {
+  if (ctx.actor.type === "session") await requireFresh(ctx);
+}
+
+/** What `POST /api/v1/sessions/current/verify` takes from the caller, which the console asks for in place. */
+async function proofsOf({ sql, config, userId }: Ctx): Promise<"password"[]> {
+  const byPassword = config.auth.enabled_methods.includes("password");
+  return byPassword && (await factorQueries.hasPassword(sql, userId)) ? ["password"] : [];
 }
 
 /** The enabled ways by which the user can sign in without a shell. */
@@ -68,14 +83,10 @@ export async function needsPassword(ctx: Ctx): Promise<boolean> {
   return (await waysToSignIn(ctx, ctx.userId)).length === 0;
 }
 
-/** What the account page shows: whether there is a password, and whether the session may change factors now. */
-export async function signInState(ctx: Ctx): Promise<{ password: boolean; fresh: boolean }> {
-  const { actor, sql } = ctx;
-  const at = actor.type === "session" && actor.id !== null ? await factorQueries.selectVerifiedAt(sql, actor.id) : null;
-  return { password: await factorQueries.hasPassword(sql, ctx.userId), fresh: isFresh(ctx, at) };
+/** What the account page shows of the caller's factors. */
+export async function signInState({ sql, userId }: Ctx): Promise<{ password: boolean }> {
+  return { password: await factorQueries.hasPassword(sql, userId) };
 }
-
-const isFresh = ({ clock }: System, at: Date | null): boolean => at !== null && at.getTime() > clock.now() - freshMs;
 
 /** Throws LAST_SIGN_IN_METHOD where the transaction leaves the user without a way to sign in. */
 export async function requireAnotherWay(tx: System, userId: string): Promise<void> {
@@ -87,6 +98,8 @@ export async function requireAnotherWay(tx: System, userId: string): Promise<voi
 }
 
 interface FactorChange {
+  /** Default: the user. */
+  resourceId?: string;
   before?: object;
   after?: object;
   /** What happened, for the mail: `Your password was changed.` */
@@ -95,15 +108,17 @@ interface FactorChange {
 
 /**
  * Ends the user's other sessions and device cookies, records the change in each of their organisations, and mails it
- * where mail is configured. Part of the caller's transaction, after the change.
+ * where mail is configured; returns the new revision of the user's factors. Part of the caller's transaction, after the
+ * change.
  */
-export async function factorChanged(tx: Ctx, { before, after, words }: FactorChange): Promise<void> {
+export async function factorChanged(tx: Ctx, { resourceId, before, after, words }: FactorChange): Promise<string> {
   const { userId } = tx;
-  await factorQueries.newRevision(tx.sql, userId, newId());
+  const revision = newId();
+  await factorQueries.newRevision(tx.sql, userId, revision);
   await factorQueries.deleteOtherSessions(tx.sql, userId, requireSession(tx));
   for (const orgId of await factorQueries.orgsOf(tx.sql, userId))
-    await record({ ...tx, orgId }, { resourceId: userId, before: before ?? null, after: after ?? null });
-  if (tx.config.email.smtp_url === "") return;
+    await record({ ...tx, orgId }, { resourceId: resourceId ?? userId, before: before ?? null, after: after ?? null });
+  if (tx.config.email.smtp_url === "") return revision;
   const to = await factorQueries.selectAddress(tx.sql, userId);
   await afterCommit(tx, async (system) => {
     // Not awaited: a slow mail server must not hold the request.
@@ -115,4 +130,5 @@ export async function factorChanged(tx: Ctx, { before, after, words }: FactorCha
         `If it was not you, ask the operator of StatusMesh to reset your sign-in: ${system.config.server.public_url}\n`,
     });
   });
+  return revision;
 }

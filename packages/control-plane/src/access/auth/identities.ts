@@ -1,10 +1,9 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
-import { record } from "../audit/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
-import { requireAnotherWay } from "./factors.ts";
+import { factorChanged, requireAnotherWay, requireFresh } from "./factors.ts";
 import * as identities from "./identity-queries.ts";
 import { lockUser, selectHome, upsertVerifiedUser } from "./queries.ts";
 import type { Identity } from "./schema.ts";
@@ -86,19 +85,21 @@ export async function listIdentities(ctx: Ctx, paging: Paging = { limit: 50, off
 }
 
 /**
- * Unlinks an identity of the caller's user. Sessions stay. Throws FORBIDDEN for a token, NOT_FOUND, and
- * LAST_SIGN_IN_METHOD when no enabled method would be left.
+ * Unlinks an identity of the caller's user, which ends their other sessions; returns the new revision of their factors.
+ * Throws FORBIDDEN for a token, FRESH_SIGN_IN_REQUIRED, NOT_FOUND, and LAST_SIGN_IN_METHOD when no enabled method would
+ * be left.
  */
-export async function unlinkIdentity(ctx: Ctx, id: string): Promise<void> {
+export async function unlinkIdentity(ctx: Ctx, id: string): Promise<string> {
   requireScope(ctx, "org:write");
-  if (ctx.actor.type === "token")
-    throw new AppError("FORBIDDEN", "A token cannot change sign-in methods. Do it in the console, with a session.");
-  await inTransaction(ctx, async (tx) => {
+  await requireFresh(ctx);
+  return await inTransaction(ctx, async (tx) => {
     // Two concurrent calls would each count the identity that the other deletes.
     await lockUser(tx.sql, ctx.userId);
     const row = isId(id) ? await identities.deleteIdentity(tx.sql, ctx.userId, id) : null;
     if (row === null) throw new AppError("NOT_FOUND", "Linked provider not found.");
     await requireAnotherWay(tx, ctx.userId);
-    await record(tx, { resourceId: id, before: { provider: row.provider, email: row.email } });
+    const { provider, email } = row;
+    const words = `The account ${email} at ${provider} was unlinked from your account.`;
+    return await factorChanged(tx, { resourceId: id, before: { provider, email }, words });
   });
 }

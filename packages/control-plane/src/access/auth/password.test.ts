@@ -283,6 +283,25 @@ t.test("a person without a password needs a fresh session to set one", async (t)
   t.equal((await ask("GET", "/api/v1/me")).status, 401);
 });
 
+t.test("making an owner and deleting an organisation need a fresh session, not a fresh token", async (t) => {
+  const { owner, first } = await withPassword();
+  const member = await newMember(owner);
+  const org = `/api/v1/orgs/${owner.orgId}`;
+  clock.advance(15 * minute);
+  const token = asking(serve, await withToken(owner));
+  const asks: [string, string, object?][] = [
+    ["PATCH", `${org}/members/${member.userId}`, { role: "owner" }],
+    ["POST", `${org}/invitations`, { email: `${newId()}@example.org`, role: "owner" }],
+    ["DELETE", org],
+  ];
+  for (const [method, path, body] of asks) {
+    const reply = await first.ask(method, path, body);
+    matchObject(t, reply, refused(403, "FRESH_SIGN_IN_REQUIRED"), method);
+    t.strictSame(reply.body.error.details, { proofs: ["password"] });
+    t.ok((await token(method, path, body)).status < 300, `${method} by a token`);
+  }
+});
+
 t.test("the use of a reset link, not its printing, ends sessions and password", async (t) => {
   const { owner, email, first } = await withPassword();
   const { signInPath } = await resetSignIn(system, email.toUpperCase());

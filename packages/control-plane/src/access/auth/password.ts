@@ -123,8 +123,7 @@ export async function setPassword(
     await lockUser(tx.sql, ctx.userId);
     if (!(await factorQueries.updatePassword(tx.sql, ctx.userId, before, hash))) throw wrong("/current");
     const words = before === null ? "A password was set for your account." : "Your password was changed.";
-    await factorChanged(tx, { before: { password: before !== null }, after: { password: "***" }, words });
-    return await factorQueries.selectRevision(tx.sql, ctx.userId);
+    return await factorChanged(tx, { before: { password: before !== null }, after: { password: "***" }, words });
   });
 }
 
@@ -189,7 +188,6 @@ export async function removePassword(ctx: Ctx): Promise<string> {
       throw new AppError("NOT_FOUND", "Your account has no password.");
     await factorQueries.deletePassword(tx.sql, ctx.userId);
     await requireAnotherWay(tx, ctx.userId);
-    await factorChanged(tx, { before: { password: "***" }, words: "The password of your account was removed." });
-    return await factorQueries.selectRevision(tx.sql, ctx.userId);
+    return await factorChanged(tx, { before: { password: "***" }, words: "The password of your account was removed." });
   });
 }

@@ -60,7 +60,7 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
       "Members and tokens are refused and checks stop at once. Owners can restore it for " +
       "tenancy.deletion_grace_period_days (30); then it is deleted with all its data.",
     replies: { 204: null },
-    errors: absent,
+    errors: [...absent, "FRESH_SIGN_IN_REQUIRED"],
     handle: async ({ ctx, params }) => orgs.deleteOrg(ctx, params.id, effects),
   }),
   route("POST", "/api/v1/orgs/{id}/restore", {
@@ -124,8 +124,9 @@ const memberRoutes: Route[] = [
     ...ownerOnly,
     summary: "Change the role of a member",
     body: schema.MemberPatch,
+    description: "A session that makes an owner must be fresh.",
     replies: { 200: schema.Member },
-    errors: [...absent, "MEMBER_NOT_FOUND", "LAST_OWNER"],
+    errors: [...absent, "MEMBER_NOT_FOUND", "LAST_OWNER", "FRESH_SIGN_IN_REQUIRED"],
     handle: async ({ ctx, params, body }) => ok(await orgs.updateMember(ctx, params.id, params.user_id, body.role)),
   }),
   route("DELETE", "/api/v1/orgs/{id}/members/{user_id}", {
@@ -158,7 +159,14 @@ const invitationRoutes: Route[] = [
     description: "The link is sent to that address only and is valid for one week (168 h).",
     body: schema.InvitationCreate,
     replies: { 201: schema.NewInvitation },
-    errors: [...absent, "ALREADY_MEMBER", "ALREADY_INVITED", "INVITATIONS_LIMIT", "QUOTA_EXCEEDED"],
+    errors: [
+      ...absent,
+      "ALREADY_MEMBER",
+      "ALREADY_INVITED",
+      "INVITATIONS_LIMIT",
+      "QUOTA_EXCEEDED",
+      "FRESH_SIGN_IN_REQUIRED",
+    ],
     handle: async ({ ctx, params, body }) =>
       createdIn(`/api/v1/orgs/${params.id}/invitations#`, await orgs.createInvitation(ctx, params.id, body)),
   }),

@@ -9,6 +9,7 @@ import {
   givePassword,
   hasAccount,
   hashNewPassword,
+  requireFreshSession,
   withAttemptRecorded,
   openSession,
   type OpenedSession,
@@ -36,7 +37,7 @@ const perAddress = 5;
 /**
  * Invites an address and mails it the link. For owners. Only the mailbox gets the link, because it signs its holder in
  * as that address; without a mail server the reply has it. Throws ALREADY_MEMBER, ALREADY_INVITED,
- * INVITATIONS_LIMIT, QUOTA_EXCEEDED, and RATE_LIMITED for too many in a day.
+ * INVITATIONS_LIMIT, QUOTA_EXCEEDED, FRESH_SIGN_IN_REQUIRED for an owner, and RATE_LIMITED for too many in a day.
  */
 export async function createInvitation(ctx: Ctx, orgId: string, input: InvitationCreate): Promise<NewInvitation> {
   requireScope(ctx, "org:write");
@@ -45,6 +46,7 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
   const code = newToken("");
   const { row, org } = await inTransaction(ctx, async (tx) => {
     const own = await asOwner(tx, orgId);
+    if (input.role === "owner") await requireFreshSession(own);
     await lockOrg(tx.sql, orgId);
     const email = input.email.toLowerCase();
     if (await queries.isMember(tx.sql, orgId, email))

@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { differences, record } from "../audit/service.ts";
-import { endAccess } from "../auth/service.ts";
+import { endAccess, requireFreshSession } from "../auth/service.ts";
 import { endConnectionsOf } from "../oauth/service.ts";
 import { type Ctx, inTransaction, requireEveryScope, requireOwner, requireScope } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
@@ -18,12 +18,13 @@ export async function listMembers(ctx: Ctx, orgId: string, paging: Paging): Prom
   return pageOf(await queries.selectMembers(own.sql, orgId, paging), paging, isoTimes);
 }
 
-/** Changes the role of a member. For owners. Throws MEMBER_NOT_FOUND, LAST_OWNER. */
+/** Changes the role of a member. For owners. Throws MEMBER_NOT_FOUND, LAST_OWNER, FRESH_SIGN_IN_REQUIRED. */
 export async function updateMember(ctx: Ctx, orgId: string, userId: string, role: Role): Promise<Member> {
   requireScope(ctx, "org:write");
   requireEveryScope(ctx);
   return await inTransaction(ctx, async (tx) => {
     const own = await asOwner(tx, orgId);
+    if (role === "owner") await requireFreshSession(own);
     const before = await lockMember(own, userId);
     const after = { ...before, role };
     if (before.role === "owner" && role !== "owner") await notTheLast(own);

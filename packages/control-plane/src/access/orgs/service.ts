@@ -4,7 +4,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { differences, getEntry, listAudit as listEntries, record, recordedNames } from "../audit/service.ts";
 import type { AuditEntry, AuditQuery } from "../audit/schema.ts";
-import { lockUser, moveSession, slugOf } from "../auth/service.ts";
+import { lockUser, moveSession, requireFreshSession, slugOf } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { type Paging, unlessTaken } from "../../platform/db/sql.ts";
 import { iso, isoOrNull, type Page, pageOf } from "../../platform/http/wire.ts";
@@ -134,11 +134,12 @@ export interface OrgEffects {
 
 /**
  * Soft-deletes an organisation for the grace period: members and tokens are refused, checks stop, pages are gone,
- * deliveries are held, late results are dropped. No data is deleted yet. For owners.
+ * deliveries are held, late results are dropped. No data is deleted yet. For owners. Throws FRESH_SIGN_IN_REQUIRED.
  */
 export async function deleteOrg(ctx: Ctx, id: string, effects: Omit<OrgEffects, "dropHeldNotices">): Promise<void> {
   requireScope(ctx, "org:write");
   await change(ctx, id, false, async (own, before) => {
+    await requireFreshSession(own);
     await effects.announceTargets(own, id);
     await effects.refreshPages(own, id);
     return { ...before, deleted_at: new Date(own.clock.now()) };

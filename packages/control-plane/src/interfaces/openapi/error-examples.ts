@@ -33,6 +33,10 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   },
   UNAUTHENTICATED: { message: "Sign in, or send a token as Authorization: Bearer sm_live_…." },
   INVALID_CREDENTIALS: { message: "The email address or the password is wrong." },
+  FRESH_SIGN_IN_REQUIRED: {
+    message: "This change needs a sign-in within the last 15 minutes. Confirm that it is you, or sign in again.",
+    details: { proofs: ["password"] },
+  },
   WEAK_PASSWORD: { message: "Use at least 10 characters; this password has 7.", field: "/password" },
   INSUFFICIENT_SCOPE: { details: { scope: "targets:write" } },
   EMPTY_NAME: { field: "/name" },
