@@ -145,12 +145,14 @@ const fields = {
   channel_remove: "channel_ids",
   interval_set: "interval",
   regions_set: "regions",
+  severity_set: "severity",
 };
 const done = {
   tags: "tagged anew",
   channel_ids: "bound anew",
   interval: "set to the new interval",
   regions: "probed from the new regions",
+  severity: "set to the new severity",
 };
 const lists = {
   channel_ids: ["/api/v1/notification-channels?limit=1000", "No channels yet."],
@@ -183,6 +185,7 @@ async function open(name) {
 
 function valueOf(form, field) {
   if (field === "interval") return Number(form.elements.interval.value);
+  if (field === "severity") return form.elements.severity.value;
   if (field === "tags") return partsOf(form.elements.tags.value, ",");
   return [...form.querySelectorAll(`[name="${field}"]:checked`)].map((box) => box.value);
 }

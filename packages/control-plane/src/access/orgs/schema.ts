@@ -17,7 +17,7 @@ import {
   Timestamp,
   TimeZoneName,
 } from "../../platform/http/wire.ts";
-import { severities } from "../../platform/db/severity.ts";
+import { severities } from "@statusmesh/shared/severity";
 import { perQuota, PlanLimits, PlanOverrides } from "../plans/schema.ts";
 
 const Role = OneOf(

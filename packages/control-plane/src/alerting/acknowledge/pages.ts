@@ -7,10 +7,12 @@ export const acknowledgePages = [
   page("/a/{token}", "public", async ({ ctx, params }) => {
     const token = params["token"]!;
     const linked = await linkedMessage(ctx, token);
+    const one = linked?.incident;
+    const isOver = linked?.isOver === true || (one?.state === "closed" && one.flapping === null);
     return {
       view: "acknowledge/show",
       data: { token, linked },
-      status: linked === null ? 404 : linked.isOver || linked.incident?.state === "closed" ? 410 : 200,
+      status: linked === null ? 404 : isOver ? 410 : 200,
       headers: secretAddress,
     };
   }),

@@ -1,6 +1,7 @@
 import { causeTables } from "../../platform/db/causes.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import { severityOrder } from "../../platform/db/severity.ts";
+import { severityOrder } from "../channels/service.ts";
+import { isAcknowledgeable } from "../deliveries/service.ts";
 
 /** Incidents of a message that are of one cause, or a single one. */
 export interface CoveredCause {
@@ -32,7 +33,7 @@ export async function selectCauses(sql: Db, orgId: string, incidentIds: readonly
         where i.org_id = ${orgId} and i.id = any(${arrayOf(incidentIds)}::uuid[])`,
     )}, listed as (
       select i.*, t.name, t.sort_name, coalesce(c.kind, 'incident') as kind, coalesce(c.value, i.id::text) as value,
-        i.ended_at is null and not i.retracted as is_open
+        ${isAcknowledgeable(sql)} as is_open
       from incidents i join targets t on t.id = i.target_id left join caused c on c.id = i.id
       where i.org_id = ${orgId} and i.id = any(${arrayOf(incidentIds)}::uuid[])
     )

@@ -1,6 +1,6 @@
 import { errorInWords } from "@statusmesh/shared/checks";
 import { duration } from "../../platform/html/format.ts";
-import type { Severity } from "../../platform/db/severity.ts";
+import type { Severity } from "@statusmesh/shared/severity";
 import { minuteIn } from "../../platform/zoned.ts";
 
 export const reasons = ["opened", "reminder", "unacknowledged", "escalated", "reopened", "resolved"] as const;
@@ -40,6 +40,8 @@ export interface Notice {
   held?: number;
   /** That the monitor flaps from now on, a change of it that other channels do not get, or how it ended. */
   flap?: "begins" | "held" | "down" | "stable";
+  /** Names of its regions by id. Set when it is sent; a region without one has its id. */
+  region_names?: Readonly<Record<string, string>>;
   /** While it flaps: since when, RFC 3339, and the number of changes. */
   flapping_since?: string;
   changes?: number;
@@ -267,9 +269,12 @@ function noticeText(notice: Notice, zone: string): MessageText {
   if (notice.held !== undefined) facts.push({ label: "Held", value: `openings of ${count(notice.held, "monitor")}` });
   if (notice.level !== undefined) facts.push({ label: "Escalation", value: `level ${notice.level}` });
   if (notice.regions_down.length > 0)
-    facts.push({ label: resolved ? "Regions affected" : "Regions down", value: regionList(notice.regions_down) });
+    facts.push({
+      label: resolved ? "Regions affected" : "Regions down",
+      value: regionList(notice, notice.regions_down),
+    });
   if (!resolved && notice.regions_up.length > 0)
-    facts.push({ label: "Regions up", value: regionList(notice.regions_up) });
+    facts.push({ label: "Regions up", value: regionList(notice, notice.regions_up) });
   if (notice.acknowledged_by != null)
     facts.push({ label: "Acknowledged", value: plain(notice.acknowledged_by, maxNameLength) });
   return {
@@ -396,8 +401,8 @@ function roundText(round: Round, zone: string): MessageText {
   };
 }
 
-function regionList(regions: readonly string[]): string {
-  const shown = regions.slice(0, 10).map((region) => plain(region, 80));
+function regionList({ region_names: names }: Notice, regions: readonly string[]): string {
+  const shown = regions.slice(0, 10).map((region) => plain(names?.[region] ?? region, 80));
   return regions.length > 10 ? `${shown.join(", ")} and ${regions.length - 10} more` : shown.join(", ");
 }
 

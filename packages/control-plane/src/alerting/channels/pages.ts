@@ -1,19 +1,23 @@
 import { formPage, page } from "../../platform/html/pages.ts";
 import { zoneNames } from "../../platform/zoned.ts";
 import { isChannelType, kindOf } from "./kinds/index.ts";
-import { channelForms, getChannel, listChannels } from "./service.ts";
+import { channelForms, getChannel, laddersOfChannels, listChannels } from "./service.ts";
 
 const pageSize = 50;
 const kinds = channelForms();
 
 export const channelsPages = [
   page("/channels", "tenant", async ({ ctx, offset }) => {
-    const list = await listChannels(ctx, { limit: pageSize, offset });
+    const [list, ladders] = await Promise.all([listChannels(ctx, { limit: pageSize, offset }), laddersOfChannels(ctx)]);
     return {
       view: "channels/list",
       data: {
         list,
-        items: list.items.map((channel) => ({ ...channel, kind: kindOf(channel.config).label })),
+        items: list.items.map((channel) => ({
+          ...channel,
+          kind: kindOf(channel.config).label,
+          ladder: ladders.get(channel.id) ?? null,
+        })),
         origin: ctx.config.server.public_url,
       },
     };

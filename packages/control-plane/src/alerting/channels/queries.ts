@@ -257,6 +257,26 @@ export async function selectNames(sql: Db, orgId: string, start: string): Promis
     select name from channels where org_id = ${orgId} and starts_with(name, ${start})`);
 }
 
+/** Ladders that use a channel: how many targets have one, and whether the default of the organisation does. */
+export interface LadderUse {
+  id: string;
+  targets: number;
+  is_default: boolean;
+}
+
+/** The channels of ladders. */
+export async function selectLadderUse(sql: Db, orgId: string): Promise<LadderUse[]> {
+  return await sql<LadderUse[]>`
+    with ladders as (
+      select id as target_id, escalation from targets where org_id = ${orgId} and escalation is not null
+      union all
+      select null, escalation from orgs where id = ${orgId}
+    )
+    select c.id, count(distinct l.target_id)::int as targets, bool_or(l.target_id is null) as is_default
+    from ladders l, jsonb_array_elements(l.escalation) level, jsonb_array_elements_text(level -> 'channel_ids') c (id)
+    group by c.id`;
+}
+
 /** Takes a deleted channel out of the ladders of its organisation; levels that it leaves empty go. */
 export async function leaveLadders(sql: Db, orgId: string, channelId: string): Promise<void> {
   const without = sql`

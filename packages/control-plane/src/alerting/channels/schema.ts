@@ -32,7 +32,7 @@ export {
   type Round,
   type RoundLine,
 } from "./message.ts";
-export { severities, type Severity } from "../../platform/db/severity.ts";
+export { severities, type Severity } from "@statusmesh/shared/severity";
 
 const tagged = {
   discriminator: "type",

@@ -41,6 +41,7 @@ export { deleteDevice, deviceNames, listDevices, pushKey, registerDevice, testDe
 export { resealPushKeys, unreadablePushKeys } from "./push-keys.ts";
 export { keepChannels, manageChannels, type StoredChannel, storedChannels } from "./declared.ts";
 export { checkedHours, isWithin, nextBegin } from "./hours.ts";
+export { severityOrder } from "./severity-queries.ts";
 export { acknowledgeAction } from "./kinds/slack.ts";
 export { readInbound } from "./kinds/sms/index.ts";
 export type { InboundRequest } from "./kinds/sms/provider.ts";
@@ -140,6 +141,12 @@ export async function listChannels(ctx: Ctx, paging: ChannelListQuery): Promise<
   requireScope(ctx, "channels:read");
   const reach = { userId: ctx.userId, everyDevice: false };
   return pageOf(await queries.selectChannels(ctx.sql, ctx.orgId, reach, paging), paging, (row) => present(ctx, row));
+}
+
+/** Ladders that use the channels of the organisation, by their id. */
+export async function laddersOfChannels(ctx: Ctx): Promise<Map<string, queries.LadderUse>> {
+  requireScope(ctx, "channels:read");
+  return new Map((await queries.selectLadderUse(ctx.sql, ctx.orgId)).map((use) => [use.id, use]));
 }
 
 export interface ChannelChoice extends Pick<queries.ChannelRow, "id" | "name" | "is_default"> {

@@ -6,7 +6,7 @@ import type { Db } from "../../platform/db/sql.ts";
 import { minuteIn } from "../../platform/zoned.ts";
 import { kindLabel } from "../channels/service.ts";
 import type { Notice, Reason } from "../channels/schema.ts";
-import { type LinkedChannel, selectLinkedChannel } from "./acknowledge-queries.ts";
+import { type LinkedChannel, selectLinkedChannel, selectRegionNames } from "./acknowledge-queries.ts";
 import type { Acknowledgement, ClaimedDelivery } from "./claim-queries.ts";
 
 /** Bytes of the proof in a token: 128 bits. */
@@ -46,8 +46,10 @@ export async function noticeToSend(
   { id, notice, acknowledged }: Pick<ClaimedDelivery, "id" | "notice" | "acknowledged">,
   zone: string,
 ): Promise<Notice> {
+  const regions = [...notice.regions_down, ...notice.regions_up];
   return {
     ...notice,
+    region_names: await selectRegionNames(system.sql, regions),
     acknowledge_url: await acknowledgeUrl(system, id, notice.reason),
     acknowledged_by: acknowledged === null ? null : inWords(acknowledged, zone),
   };

@@ -17,14 +17,22 @@ const mayAcknowledge = (sql: Db) => sql`
   (c.owner_id is null or exists (select from memberships m
     where m.org_id = c.org_id and m.user_id = c.owner_id and m.role <> 'viewer'))`;
 
+/** Condition on `i`: its monitor flaps, so that it goes on while the monitor is up. */
+const isFlapping = (sql: Db) => sql`
+  exists (select from target_states s where s.target_id = i.target_id and s.flapping ->> 'incident_id' = i.id::text)`;
+
+/** Condition on `i`: somebody may acknowledge it. */
+export const isAcknowledgeable = (sql: Db) => sql`((i.ended_at is null or ${isFlapping(sql)}) and not i.retracted)`;
+
 /**
  * Incidents that a message `d` covers: those that it listed as open when it was sent. One that has ended since and
- * failed again is another outage.
+ * failed again is another outage, unless it flaps.
  */
 const covered = (sql: Db) => sql`
   array(select i.id from incidents i
         where i.org_id = d.org_id and i.id = any(coalesce(d.covers, array[d.incident_id])) and not i.retracted
-          and (d.covers is null or i.outage_since is null or d.delivered_at is null or i.outage_since <= d.delivered_at)
+          and (d.covers is null or i.outage_since is null or d.delivered_at is null or i.outage_since <= d.delivered_at
+            or ${isFlapping(sql)})
         order by i.id) as incident_ids`;
 
 /**
@@ -61,7 +69,7 @@ export async function selectEverythingTold(sql: Db, channelIds: readonly string[
   return await sql<LinkedChannel[]>`
     select c.org_id, ${channelJson(sql)}, array(
       select i.id from incidents i
-      where i.org_id = c.org_id and i.ended_at is null and not i.retracted and exists (
+      where i.org_id = c.org_id and ${isAcknowledgeable(sql)} and exists (
         select from deliveries d where d.incident_id = i.id and d.channel_id = c.id and d.state = 'delivered')
       order by i.id limit 10000) as incident_ids
     from channels c
@@ -73,8 +81,16 @@ export async function selectEverythingTold(sql: Db, channelIds: readonly string[
 export async function selectLater(sql: Db, { channel, incident_ids }: LinkedChannel): Promise<string[]> {
   return await columnOf<string>(sql`
     select i.id from incidents i join channels c on c.id = ${channel.id} and c.org_id = i.org_id
-    where i.ended_at is null and i.acknowledged_at is null and not i.retracted
+    where ${isAcknowledgeable(sql)} and i.acknowledged_at is null
       and i.id <> all(${arrayOf(incident_ids)}::uuid[]) and exists (
         select from deliveries d where d.incident_id = i.id and d.channel_id = c.id and d.state = 'delivered')
     order by i.id limit 10000`);
+}
+
+/** Names of regions by id. Regions belong to the installation. */
+export async function selectRegionNames(sql: Db, ids: readonly string[]): Promise<Record<string, string>> {
+  if (ids.length === 0) return {};
+  const rows = await sql<{ id: string; name: string }[]>`
+    select id, name from regions where id = any(${arrayOf(ids)}::text[])`;
+  return Object.fromEntries(rows.map(({ id, name }) => [id, name]));
 }

@@ -51,7 +51,7 @@ export interface RoundKinds {
 }
 
 /** Condition on a channel `c`: its notices leave in rounds. */
-const inRounds = (sql: Db, { possible, usual }: RoundKinds) => sql`
+export const inRounds = (sql: Db, { possible, usual }: RoundKinds) => sql`
   (c.kind = any(${[...possible]}::text[]) and coalesce(c.rounds, c.kind = any(${[...usual]}::text[])))`;
 
 /** Rules of rounds for a claim. */
@@ -91,9 +91,9 @@ export const isNext = (sql: Db) => sql`
                 and (older.created_at, older.id) < (d.created_at, d.id))`;
 
 /** How long the series of a channel outlives its last round, seconds: deliverers look at it in time. */
-const graceSecs = 5;
+export const graceSecs = 5;
 /** Critical incidents within this time are one message, seconds. */
-const criticalSecs = 10;
+export const criticalSecs = 10;
 
 /**
  * Common table expressions up to `open_channels`: channels with pending deliveries whose receiver has asked for no

@@ -6,4 +6,5 @@ export type { AttemptWatch } from "./deliverer.ts";
 export { writeDeliveries } from "./outbox.ts";
 export type { OutboxNotice } from "./outbox-queries.ts";
 export { reviveDelivery } from "./log.ts";
+export { selectStandings as standings, type Standing } from "./standing-queries.ts";
 export { deliveriesOf } from "./present.ts";

@@ -1,6 +1,6 @@
 import { errorClass } from "../../platform/db/causes.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import type { Severity } from "../../platform/db/severity.ts";
+import type { Severity } from "@statusmesh/shared/severity";
 import type { ActiveHours, Notice, Reason } from "../channels/schema.ts";
 
 /** NOTIFY channel that wakes the deliverers, sent with every commit that wrote deliveries. */

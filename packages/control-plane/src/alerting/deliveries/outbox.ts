@@ -10,7 +10,7 @@ import {
   selectRecipients,
 } from "./outbox-queries.ts";
 import { isWithin, kindTakesEveryChange, nextBegin } from "../channels/service.ts";
-import { highest, isBelow } from "../../platform/db/severity.ts";
+import { highest, isBelow } from "@statusmesh/shared/severity";
 import type { Notice, Reason } from "../channels/schema.ts";
 
 /**

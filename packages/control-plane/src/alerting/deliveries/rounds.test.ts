@@ -12,6 +12,7 @@ import { webhookTo } from "../../testing/scene.ts";
 import { claimDeliveries } from "./claim-queries.ts";
 import { openPlaces } from "./limits.ts";
 import { collectWaiting, readRound, settleMembers } from "./round-queries.ts";
+import { selectStandings } from "./standing-queries.ts";
 
 /* What comes together leaves together: one message for a channel of people, a row in the log for each incident. */
 
@@ -117,6 +118,7 @@ t.test("rounds: the first at once, then all that came, a known cause after 30 s,
   deliverer(t, w);
   const gone = await fail(w, "gw.example.org", 1, [chat]);
   t.equal(await sent(1), "Down: gw.example.org 0");
+  t.match(texts()[0], /Regions down: Europe/, "people know regions by name");
   await later(w, 5_000);
   await fail(w, "gw.example.org", 11, [chat]);
   await later(w, 5_000);
@@ -165,6 +167,47 @@ t.test("a critical one never waits, and takes along what waits; more within 10 s
   t.equal(texts().length, 2);
   await later(w, 1);
   t.equal(await sent(3), "Critical: 2 monitors on shop.example.org");
+});
+
+t.test("an explanation says which round a notice waits for, until when, and in which message it was", async (t) => {
+  const w = await open(t);
+  const chat = await slack(w);
+  const stands = async ({ incidentId }: Pair) => {
+    const of = { orgId: w.owner.orgId, incidentId, at: new Date(w.clock.now()) };
+    return (await selectStandings(w.sql, { ...of, rounds: { kinds: roundKinds(), secs: 30 } }))[0]!;
+  };
+  const begin = w.clock.now();
+  const at = (secs: number) => new Date(begin + secs * 1000).toISOString();
+  const [first] = await fail(w, "gw.example.org", 1, [chat]);
+  matchObject(t, (await stands(first!)).waits, { state: "pending", round: 1, until: null });
+  deliverer(t, w);
+  await sent(1);
+  await until(async () => (await stands(first!)).told_at !== null, "the end of the first message");
+  matchObject(t, await stands(first!), { waits: null, incidents: 1, told_at: new Date(begin) });
+  await later(w, 5_000);
+  const [more] = await fail(w, "gw.example.org", 2, [chat]);
+  const seen = async (pair: Pair, round: number, secs: number) => {
+    const { waits } = await stands(pair);
+    matchObject(t, { ...waits, until: new Date(waits!.until!).toISOString() }, { round, until: at(secs), attempts: 0 });
+  };
+  await seen(more!, 2, 30);
+  await later(w, 25_000);
+  await sent(2);
+  await until(async () => (await stands(more!)).told_at !== null, "the end of the second message");
+  t.equal((await stands(more!)).incidents, 2);
+  const [third] = await fail(w, "gw.example.org", 1, [chat]);
+  await seen(third!, 3, 150);
+  await later(w, 10_000);
+  await fail(w, "db.example.org", 1, [chat]);
+  await seen(third!, 3, 60);
+  await w.sql`update channel_health set paused_until = ${at(200)}`;
+  matchObject(t, (await stands(third!)).waits, { is_paused: true });
+  // What the explanation says is what the claim does.
+  await w.sql`update channel_health set paused_until = null`;
+  await later(w, 19_999);
+  t.equal(texts().length, 2);
+  await later(w, 1);
+  await sent(3);
 });
 
 t.test("levels of ladders and reminders of many incidents are one message", async (t) => {

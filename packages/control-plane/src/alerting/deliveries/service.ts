@@ -1,5 +1,6 @@
 export { acknowledgeUrl, linkedChannel } from "./acknowledge-links.ts";
 export {
+  isAcknowledgeable,
   type LinkedChannel,
   selectEverythingTold as everythingTold,
   selectLastTold as lastTold,

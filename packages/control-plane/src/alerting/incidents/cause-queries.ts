@@ -1,5 +1,6 @@
 import type { SharedCauseRow } from "../../platform/db/causes.ts";
 import type { Db, Paging } from "../../platform/db/sql.ts";
+import { severityOrder } from "../channels/service.ts";
 import { causeMembers, type IncidentFilter, rankOf, ranks } from "./queries.ts";
 
 /** Open incidents of monitors that share a cause. */
@@ -43,10 +44,11 @@ export async function selectIncidentCauses(
       coalesce(min(i.outage_since) filter (where i.severity <> 'minor'), min(i.outage_since)) as since,
       mode() within group (order by i.error_sample) as error_sample,
       coalesce(min(i.error_sample) = max(i.error_sample), true) as same_error,
-      (array_agg(t.name order by t.sort_name, t.name))[1:3] as names,
-      (array_agg(t.id order by t.sort_name, t.name))[1] as example_id, count(*) over ()::int as causes,
+      (array_agg(t.name order by s.place, t.sort_name, t.name))[1:3] as names,
+      (array_agg(t.id order by s.place, t.sort_name, t.name))[1] as example_id, count(*) over ()::int as causes,
       sum(count(*)) over ()::int as incidents, min(i.started_at) as started_at
     from matched m join incidents i on i.id = m.id join targets t on t.id = i.target_id
+    cross join lateral (select ${severityOrder(sql, sql`i.severity`)} as place) s
     where m.n > 1
     group by m.kind, m.value
     )

@@ -25,14 +25,15 @@ const count = (number: number, one: string): string => `${number} ${one}${number
 type Facts = Omit<Explanation, "in_words">;
 
 /**
- * The explanation as sentences: the opening, the votes, the quorum, maintenance, then every delivery. Times are UTC.
+ * The explanation as sentences: the opening, the votes, the quorum, maintenance, every delivery, then the channels that
+ * wait or are not notified. Times are UTC.
  */
-export function inWords(facts: Facts, incident: IncidentRow): string[] {
+export function inWords(facts: Facts, incident: IncidentRow, region: (id: string) => string): string[] {
   if (incident.imported) return ["Imported: the product that watched the monitor before recorded it."];
   const checks = count(facts.alert_confirmations, "consecutive failing check");
   return [
     `Opened at ${time(facts.opened_at)}: enough regions had ${checks}.`,
-    ...facts.regions.map(voteInWords),
+    ...facts.regions.map((vote) => voteInWords(vote, region(vote.region))),
     quorumInWords(facts),
     ...(incident.ended_at !== null && incident.closed_by !== null
       ? [`${closings[incident.closed_by]} at ${time(incident.ended_at.toISOString())}.`]
@@ -50,17 +51,41 @@ export function inWords(facts: Facts, incident: IncidentRow): string[] {
         const why = reason === null ? "" : `: ${reason}`;
         return `Notifications are held until ${time(until!)} by a snooze${why}.`;
       }),
-    ...(facts.deliveries.length === 0 ? ["No channel was notified."] : facts.deliveries.map(deliveryInWords)),
+    ...(facts.deliveries.length === 0 ? ["No channel was notified."] : []),
+    ...facts.deliveries.filter((one) => !isUntried(one)).map(deliveryInWords),
+    ...channelsInWords(facts),
   ];
 }
 
-function voteInWords(region: Facts["regions"][number]): string {
+/** What waits for its first attempt is said of its channel, with its round. */
+const isUntried = ({ state, attempts, channel_id: id }: Delivery): boolean =>
+  state === "pending" && attempts.length === 0 && id !== null;
+
+/** What the deliveries do not say: which channels are next, and which are not notified. */
+function channelsInWords({ channels, deliveries }: Facts): string[] {
+  const said = new Set(deliveries.filter((one) => !isUntried(one)).map(({ channel_id: id }) => id));
+  const verbs = {
+    told: "is notified again",
+    waiting: "waits",
+    held: "is held",
+    gated: "is not notified",
+    over: "is not notified",
+  };
+  return channels
+    .filter(({ channel_id: id, state, until }) => !said.has(id) || (state === "told" && until !== null))
+    .map(({ channel_name: name, channel_type: kind, state, until, reason }) => {
+      const when = until === null ? "" : state === "told" ? ` at ${time(until)}` : ` until ${time(until)}`;
+      return `${name} (${kind}) ${verbs[state]}${when}${reason === null ? "" : `: ${reason}`}.`;
+    });
+}
+
+function voteInWords(region: Facts["regions"][number], name: string): string {
   const vote = region.vote === "none" ? "has no vote yet" : `votes ${region.vote}`;
   const checks = count(region.consecutive, `${region.consecutive_kind} check`);
   const streak = `${checks} since ${time(region.consecutive_since)}`;
   const error = region.last_error === null ? "" : ` Last error: ${errorInWords(region.last_error)}.`;
   const silent = region.live ? "" : ` No data since ${time(region.last_slot)}: the vote does not count as live.`;
-  return `${region.region} ${vote}: ${streak}.${silent}${error}`;
+  return `${name} ${vote}: ${streak}.${silent}${error}`;
 }
 
 function quorumInWords({

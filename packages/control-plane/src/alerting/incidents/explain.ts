@@ -1,13 +1,16 @@
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { iso, isoTimes } from "../../platform/http/wire.ts";
-import { deliveriesOf } from "../deliveries/engine.ts";
+import { deliveriesOf, standings } from "../deliveries/engine.ts";
+import { deviceNames, roundKinds } from "../channels/service.ts";
+import { channelStates } from "./channel-states.ts";
+import { selectNoticePlan } from "./channel-states-queries.ts";
 import { current } from "./replay.ts";
 import { inWords } from "./explain-words.ts";
 import { findIncident, incidentNotFound } from "./find.ts";
 import { selectHolds } from "./hold-queries.ts";
 import { selectActiveWindow } from "./maintenance-queries.ts";
 import * as queries from "./queries.ts";
-import type { Explanation } from "./schema.ts";
+import type { ChannelState, Explanation } from "./schema.ts";
 import { parseState } from "./stored-state.ts";
 import { isLive, policyOf, type PolicyFields, quorum } from "./policy.ts";
 
@@ -21,15 +24,21 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
   requireScope(ctx, "incidents:read");
   const incident = await findIncident(ctx, incidentId);
   const now = ctx.clock.now();
-  const [[target], state, disabled, window, held, deliveries] = await Promise.all([
+  const rounds = { kinds: roundKinds(), secs: ctx.config.alerts.round_secs };
+  const [[target], state, disabled, window, held, deliveries, plan, stands, regions] = await Promise.all([
     queries.selectPolicies(ctx.sql, ctx.orgId, [incident.target_id]),
     queries.selectState(ctx.sql, incident.target_id),
     queries.selectDisabledRegions(ctx.sql),
     selectActiveWindow(ctx.sql, ctx.orgId, incident.target_id, new Date(now)),
     selectHolds(ctx.sql, ctx.orgId, incidentId, new Date(now)),
     deliveriesOf(ctx, incidentId, { limit: explainedDeliveries, offset: 0 }),
+    selectNoticePlan(ctx.sql, ctx.orgId, incidentId),
+    standings(ctx.sql, { orgId: ctx.orgId, incidentId, at: new Date(now), rounds }),
+    queries.selectRegionNames(ctx.sql),
   ]);
   if (target === undefined || state === null) throw incidentNotFound();
+  const { severity, ended_at: endedAt } = incident;
+  const channels = channelStates({ plan, standings: stands, holds: held, severity, isOpen: endedAt === null });
   const facts = {
     incident_id: incident.id,
     opened_at: iso(incident.opened_at),
@@ -38,10 +47,21 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
     ...explainVotes(target, state, new Set(disabled), now),
     maintenance: window === null ? null : { id: window.id, title: window.title, ends_at: iso(window.ends_at) },
     held: held.map(isoTimes),
+    channels: await withDeviceNames(ctx, channels),
     deliveries: deliveries.items,
     deliveries_total: deliveries.total,
   };
-  return { ...facts, in_words: inWords(facts, incident) };
+  return { ...facts, in_words: inWords(facts, incident, (id) => regions.get(id) ?? id) };
+}
+
+/** A device is named to its person and to owners. */
+async function withDeviceNames(ctx: Ctx, channels: readonly ChannelState[]): Promise<ChannelState[]> {
+  const devices = channels.filter(({ channel_type: kind }) => kind === "web_push");
+  const names = await deviceNames(
+    ctx,
+    devices.map(({ channel_id: id }) => id),
+  );
+  return channels.map((one) => ({ ...one, channel_name: names.get(one.channel_id) ?? one.channel_name }));
 }
 
 type Votes = Pick<

@@ -8,11 +8,13 @@ import { minute, noon, second } from "../../testing/clock.ts";
 import { openOutages } from "../../testing/outages.ts";
 import { agentResult } from "../../testing/scene.ts";
 import { newOrg } from "../../testing/world.ts";
+import { acknowledgeByLink } from "../acknowledge/service.ts";
 import { createChannel } from "../channels/service.ts";
+import { acknowledgeUrl } from "../deliveries/service.ts";
 import { followMaintenance, isFlappingDue, settleFlapping } from "./engine.ts";
 import { sendEscalations } from "./ladder.ts";
 import { sendReminders } from "./reminders.ts";
-import { acknowledgeIncident, explainIncident, flapping, getIncident } from "./service.ts";
+import { acknowledgeIncident, explainIncident, flapping, getIncident, unacknowledgeIncident } from "./service.ts";
 
 const world = await openOutages(t);
 const { sql, clock, system, owner, eu, send, incidents } = world;
@@ -118,6 +120,32 @@ t.test("an acknowledgement lasts while it flaps", async (t) => {
   await follow(target, "FFFFF", minute);
   await sendEscalations(system);
   t.strictSame((await told(target)).slice(before.length), ["reopened down"], "nobody is called");
+});
+
+t.test("an acknowledgement is accepted while it flaps and is up: in the console, and from a message", async (t) => {
+  const escalation = [{ after_minutes: 1, channel_ids: [chat] }];
+  for (const from of ["console", "message"] as const) {
+    const target = await monitor({ escalation, renotify_interval_secs: 60 });
+    await follow(target, "FPFPF", 10 * second);
+    const [{ id } = { id: "" }] = await incidents(target);
+    const [{ id: sent } = { id: "" }] = await sql<{ id: string }[]>`
+      update deliveries set state = 'delivered', delivered_at = ${new Date(clock.now())}, covers = array[incident_id]
+      where incident_id = ${id} and channel_id = ${chat} and notice ->> 'flap' = 'begins' returning id`;
+    await follow(target, "PFP", 20 * second);
+    if (from === "console") await acknowledgeIncident(owner, id);
+    else {
+      const token = (await acknowledgeUrl(system, sent, "opened"))!.split("/").at(-1)!;
+      t.equal((await acknowledgeByLink(system, token, { action: "POST /a/{token}" })).count, 1);
+    }
+    matchObject(t, await getIncident(owner, id), { state: "closed", acknowledged_at: /./ });
+    await follow(target, "FFFFFF", minute);
+    await Promise.all([sendEscalations(system), sendReminders(system)]);
+    t.strictSame((await told(target)).slice(before.length), ["reopened down"], `${from}: nobody is called`);
+    await follow(target, "P", 20 * second);
+    await unacknowledgeIncident(owner, id);
+    await acknowledgeIncident(owner, id);
+    t.equal((await getIncident(owner, id)).acknowledged_at, null, "what has ended is not acknowledged");
+  }
 });
 
 t.test("silence hides no outage; a replica that comes second does nothing", async (t) => {

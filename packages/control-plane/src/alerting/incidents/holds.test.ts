@@ -172,6 +172,14 @@ async function fault(
       const sentTo = (channel: string) =>
         own.filter((one) => one.channel === channel && (one.state === "pending" || one.state === "delivered"));
       for (const channel of [plain, hours, ...((await exists(slow)) ? [slow] : [])]) {
+        const shown = explained.channels.find(({ channel_id: it }) => it === channel);
+        if (shown === undefined) return "a channel that the explanation leaves out";
+        if (shown.state !== "told" && shown.reason === null) return `${shown.state} without a reason`;
+        const states = own.filter((one) => one.channel === channel).map(({ state: is }) => is);
+        const expected = states.includes("pending") ? "waiting" : states.includes("held") || isHeld ? "held" : "over";
+        const known = states.length > 0 || (isHeld && state === "open");
+        if (known && states.some((is) => is !== "dropped") && shown.state !== expected)
+          return `a channel is shown as ${shown.state}, not as ${expected}`;
         const reasons = sentTo(channel)
           .filter((one) => isOpening(one) || one.reason === "resolved")
           .map(({ reason }) => reason);

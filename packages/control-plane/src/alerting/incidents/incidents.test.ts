@@ -255,10 +255,10 @@ t.test("an explanation has the cause of the incident and its notifications in wo
   const { in_words: words, maintenance, regions } = await explainIncident(owner, id);
   matchObject(t, words, [
     /^Opened at 2026-11-20 13:00:02 UTC: enough regions had 2 consecutive failing checks\.$/,
-    /^eu votes failing: 2 failing checks since 2026-11-20 13:00:01 UTC\. Last error: connection refused\.$/,
+    /^Europe votes failing: 2 failing checks since 2026-11-20 13:00:01 UTC\. Last error: connection refused\.$/,
     /^1 of 1 live region fails; the policy \(count 1\) needs 1\.$/,
     /^Notifications are held until 2026-11-20 14:00:02 UTC: maintenance "Upgrade"\.$/,
-    /^Pending: opening to channel .* \(webhook\)\./,
+    /^channel .* \(webhook\) waits: the opening leaves now\.$/,
   ]);
   matchObject(t, maintenance, { title: "Upgrade" });
   matchObject(t, regions, [{ consecutive_since: "2026-11-20T13:00:01.000Z" }]);

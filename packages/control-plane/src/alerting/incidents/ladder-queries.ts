@@ -3,7 +3,7 @@ import type { Escalation } from "../../access/orgs/schema.ts";
 import type { ActiveHours } from "../channels/schema.ts";
 import { isWithin } from "../channels/service.ts";
 import { anyOf, arrayOf, type Db } from "../../platform/db/sql.ts";
-import type { Severity } from "../../platform/db/severity.ts";
+import type { Severity } from "@statusmesh/shared/severity";
 import { waits } from "./hold-queries.ts";
 import type { NoticeSubject } from "./notices.ts";
 import { noticeColumns } from "./queries.ts";

@@ -3,7 +3,7 @@ import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import type { Escalation } from "../../access/orgs/schema.ts";
 import { inTransaction } from "../../platform/context.ts";
-import { isBelow, severities } from "../../platform/db/severity.ts";
+import { isBelow, severities } from "@statusmesh/shared/severity";
 import { getOrg, updateOrg } from "../../access/orgs/service.ts";
 import { countFailingSlots } from "../../monitoring/results/engine.ts";
 import { updateTarget } from "../../monitoring/targets/service.ts";
@@ -14,9 +14,11 @@ import { newOrg } from "../../testing/world.ts";
 import { deleteChannel, existingChannelIds, updateChannel } from "../channels/service.ts";
 import { isHeldDue, releaseHeld } from "../deliveries/held.ts";
 import { areEscalationsDue, climb, sendEscalations } from "./ladder.ts";
+import { followMaintenance } from "./maintenance.ts";
 import type { PassedOver } from "./ladder-queries.ts";
 import {
   acknowledgeIncident,
+  explainIncident,
   listIncidents,
   narrateIncident,
   rescheduleLadders,
@@ -336,6 +338,65 @@ t.test("gates of bindings and channels: the highest counts, an escalation is tol
   const quiet = await monitor({ alerts });
   await report(quiet, "DDPP");
   t.strictSame(await log(quiet), ["opened chat", "resolved chat"], "a channel that got no opening gets no recovery");
+});
+
+t.test("an explanation has each channel: notified, next, or why not", async (t) => {
+  const hook = await webhookTo(owner, "https://gated.example.org/");
+  const late = await webhookTo(owner, "https://late.example.org/");
+  const off = await webhookTo(owner, "https://off.example.org/");
+  const escalation = [
+    { after_minutes: 5, channel_ids: [phone] },
+    { after_minutes: 10, channel_ids: [boss, phone], min_severity: "critical" as const },
+  ];
+  const alerts = [{ channel_id: world.channelId }, { channel_id: hook, min_severity: "critical" as const }];
+  const target = await monitor({ alerts, escalation });
+  await maintain(target, 0, 2 * minute);
+  await report(target, "FF");
+  const id = await idOf(target);
+  const at = (ms: number) => new Date(clock.now() + ms).toISOString();
+  const states = async () =>
+    (await explainIncident(owner, id)).channels.map(({ channel_id, channel_name: _, channel_type: __, ...one }) => {
+      const name = names.get(channel_id) ?? (channel_id === hook ? "hook" : channel_id === late ? "late" : "off");
+      return [name, ...Object.values(one).filter((value) => value !== null)].join(" ");
+    });
+  const gate = "is for critical incidents; this one is major";
+  const gated = [`hook gated the channel ${gate}`, `boss gated level 2 of the ladder ${gate}`];
+  const until = new Date(noon + 2 * minute).toISOString();
+  const held = [`chat held ${until} maintenance: Upgrade`, `phone held ${until} maintenance: Upgrade`];
+  t.strictSame(await states(), [...held, ...gated]);
+  await narrateIncident(owner, id, { severity: "critical" });
+  t.equal((await states()).filter((line) => line.includes("held")).length, 4);
+  await narrateIncident(owner, id, { severity: null });
+
+  clock.advance(3 * minute);
+  await followMaintenance(system);
+  const next = `phone waiting ${at(5 * minute)} level 1 of the ladder`;
+  t.strictSame(await states(), ["chat waiting the opening leaves now", next, ...gated]);
+  const [row] = await sql`
+    update deliveries set state = 'delivered', delivered_at = ${at(0)} where incident_id = ${id} returning id`;
+  const told = `chat told ${at(0)} ${row!["id"]}`;
+  t.strictSame(await states(), [told, next, ...gated]);
+  const { in_words: words } = await explainIncident(owner, id);
+  t.match(words.at(-3), /^channel .* waits until .*: level 1 of the ladder\.$/);
+  t.match(words.at(-2), /\(webhook\) is not notified: the channel is for critical incidents; this one is major\.$/);
+
+  await updateTarget(owner, target, { alerts: [...alerts, { channel_id: late }, { channel_id: off }] });
+  await updateChannel(owner, off, { enabled: false });
+  const [{ reminder_due_at: reminder } = {}] = await sql`select reminder_due_at from incidents where id = ${id}`;
+  t.strictSame(await states(), [
+    told,
+    next,
+    `late waiting ${(reminder as Date).toISOString()} assigned after the opening: the next reminder`,
+    ...gated,
+    "off over the channel is disabled",
+  ]);
+  await acknowledgeIncident(owner, id);
+  const now = await states();
+  t.ok(now.includes("phone over acknowledged before level 1 of the ladder"), now.join("; "));
+  clock.advance(minute);
+  await report(target, "PP");
+  t.ok((await states()).includes("phone over the incident ended before level 1 of the ladder"));
+  t.match((await states())[0], new RegExp(`^${told.slice(0, 60)}.*the recovery leaves now$`), "its recovery waits");
 });
 
 t.test("a severity that a person sets is told when it rises, and only then", async (t) => {

@@ -1,6 +1,6 @@
 import { minuteMs } from "@statusmesh/shared/time";
 import type { Escalation } from "../../access/orgs/schema.ts";
-import { highest, isBelow, type Severity } from "../../platform/db/severity.ts";
+import { highest, isBelow, type Severity } from "@statusmesh/shared/severity";
 import { inBatches, type System } from "../../platform/context.ts";
 import { writeDeliveries } from "../deliveries/engine.ts";
 import * as queries from "./ladder-queries.ts";

@@ -1,13 +1,17 @@
 import { affectsRow, columnOf, countOf, type Db, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 import type { Narration, NewUpdate } from "./narration-schema.ts";
 import type { Actor } from "./event-schema.ts";
+import { flappingOf } from "./hold-queries.ts";
 
 export async function selectIncidentTargets(sql: Db, orgId: string, ids: readonly string[]) {
   return await sql<{ id: string; target_id: string }[]>`
     select id, target_id from incidents where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and not retracted`;
 }
 
-/** Acknowledges those that are open and unacknowledged, which stops their reminders and ladders. Returns their ids. */
+/**
+ * Acknowledges those that are open, or flap and are up at this moment, and unacknowledged, which stops their reminders
+ * and ladders. Returns their ids.
+ */
 export async function acknowledgeIncidents(
   sql: Db,
   orgId: string,
@@ -16,11 +20,11 @@ export async function acknowledgeIncidents(
   now: Date,
 ): Promise<string[]> {
   return await columnOf<string>(sql`
-    update incidents
+    update incidents i
     set acknowledged_at = ${now}, acknowledged_by = ${userId}, reminder_due_at = null, escalation_due_at = null,
       updated_at = ${now}
-    where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and ended_at is null and acknowledged_at is null
-      and not retracted
+    where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and acknowledged_at is null and not retracted
+      and (ended_at is null or ${flappingOf(sql)} is not null)
     returning id`);
 }
 

@@ -11,7 +11,10 @@ import * as queries from "./lifecycle-queries.ts";
 import { type IncidentRow, selectPolicies } from "./queries.ts";
 import type { BulkIncidentAction, BulkIncidentOutcome, Incident } from "./schema.ts";
 
-/** Acknowledges an open incident: its reminders and ladder stop. Does nothing when it is acknowledged or closed. */
+/**
+ * Acknowledges an open incident, or one that flaps: its reminders and ladder stop. Does nothing when it is acknowledged
+ * or over.
+ */
 export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:write");
   return await recorded(ctx, id, async (tx) => {
@@ -36,8 +39,8 @@ export async function acknowledgeFromChannel(
   detail: { channel_type: string; person: string | null },
 ): Promise<{ incident: Incident; isNew: boolean }> {
   let acknowledged: string[] = [];
-  const incident = await recorded(ctx, id, async (tx, { ended_at }) => {
-    if (ended_at !== null)
+  const incident = await recorded(ctx, id, async (tx, { ended_at, flapping }) => {
+    if (ended_at !== null && flapping === null)
       throw new AppError("ACKNOWLEDGE_LINK_EXPIRED", "The incident has ended. There is nothing to acknowledge.");
     acknowledged = await queries.acknowledgeIncidents(tx.sql, tx.orgId, [id], null, new Date(tx.clock.now()));
     await appendEvents(tx, acknowledged, "acknowledged", detail);

@@ -2,7 +2,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
-import { isBelow } from "../../platform/db/severity.ts";
+import { isBelow } from "@statusmesh/shared/severity";
 import { iso, type Page, pageOf } from "../../platform/http/wire.ts";
 import { takeOne } from "../../access/plans/service.ts";
 import { countNotes } from "./event-queries.ts";

@@ -1,3 +1,4 @@
+import type { Severity } from "@statusmesh/shared/severity";
 import type { Escalation } from "../../access/orgs/schema.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { waits } from "./hold-queries.ts";
@@ -14,8 +15,9 @@ export interface CallRow {
   ladder: Escalation | null;
   /** Channels that got a message, with the time of the first and the number of incidents. */
   notified: { name: string; at: string; incidents: number }[] | null;
-  /** Channels of the ladder by id. */
-  names: Record<string, string> | null;
+  severity: Severity;
+  /** Channels of the ladder by id, with the least severity that each is notified of. */
+  channels: Record<string, { name: string; gate: Severity }> | null;
 }
 
 /** The open incidents among `ids`. */
@@ -27,8 +29,9 @@ export async function selectCalls(sql: Db, orgId: string, ids: readonly string[]
       (select jsonb_agg(jsonb_build_object('name', d.name, 'at', d.at, 'incidents', 1) order by d.at, d.name)
        from (select channel_name as name, min(delivered_at) as at from deliveries
              where incident_id = i.id and state = 'delivered' group by channel_name) d) as notified,
-      (select jsonb_object_agg(c.id, c.name) from channels c
-       where c.org_id = i.org_id and coalesce(t.escalation, o.escalation)::text like '%' || c.id || '%') as names
+      i.severity, (select jsonb_object_agg(c.id, jsonb_build_object('name', c.name, 'gate', c.min_severity))
+       from channels c
+       where c.org_id = i.org_id and coalesce(t.escalation, o.escalation)::text like '%' || c.id || '%') as channels
     from incidents i
     join targets t on t.id = i.target_id
     join orgs o on o.id = i.org_id
@@ -42,8 +45,8 @@ const mostAsked = 200;
 export interface CauseCallRow {
   key: string;
   /**
-   * Its open incidents whose next levels are due first, within a minute, and not held; without one, an incident of the
-   * cause.
+   * Its open incidents of each severity whose next levels are due first, within a minute, and not held; without one, an
+   * incident of the cause. Gates may pass over the level of a less severe one.
    */
   incident_ids: string[];
   /** Channels that were notified of any of its incidents. */
@@ -66,11 +69,12 @@ export async function selectCauseCalls(
       select m.key, d.channel_name as name, min(d.delivered_at) as at, count(distinct d.incident_id)::int as incidents
       from members_of m join deliveries d on d.incident_id = m.id and d.state = 'delivered' group by 1, 2
     ), placed as (
-      select m.key, i.id, i.org_id, i.target_id, i.escalation_due_at,
+      select m.key, i.id, i.org_id, i.target_id, i.severity, i.escalation_due_at,
         row_number() over (partition by m.key order by i.escalation_due_at, i.id) as place
       from members_of m join incidents i on i.id = m.id
     ), due as (
-      select i.key, i.id, i.escalation_due_at as at, min(i.escalation_due_at) over (partition by i.key) as first
+      select i.key, i.id, i.escalation_due_at as at,
+        min(i.escalation_due_at) over (partition by i.key, i.severity) as first
       from placed i
       where i.place <= ${mostAsked} and i.escalation_due_at is not null and not ${waits(sql, at)}
     )

@@ -101,6 +101,33 @@ t.test(
   },
 );
 
+t.test("a level that a gate passes over is not next; a cause begins with its most severe monitor", async (t) => {
+  const check = { type: "tcp", host: "gated.example.org", port: 5432, timeout: 10_000 } as const;
+  const escalation = [
+    { after_minutes: 10, channel_ids: [boss], min_severity: "critical" as const },
+    { after_minutes: 30, channel_ids: [phone] },
+  ];
+  const target = await monitor({ name: "Alpha", check, escalation });
+  await report(target, "FF");
+  const call = async (id = target) => (await callsOf(owner, [(await incidents(id))[0]!.id])).values().next().value!;
+  const { next, rungs } = await call();
+  matchObject(t, next, { level: 2, channels: ["Phone"] });
+  t.strictSame(
+    rungs.map(({ state }) => state),
+    ["gated", "next"],
+  );
+  t.match(await html(`/incidents/${(await incidents(target))[0]!.id}`), /Boss: not severe enough/);
+
+  const grave = await monitor({ name: "Zulu", check, severity: "critical", escalation });
+  await report(await monitor({ name: "Bravo", check }), "FF");
+  await report(grave, "FF");
+  matchObject(t, (await call(grave)).next, { level: 1, channels: ["Boss"] });
+  const key = "host:gated.example.org";
+  matchObject(t, (await callsOfCauses(owner, [key])).get(key)!.next, { level: 1, channels: ["Boss"] });
+  for (const path of ["/oncall", "/incidents", "/monitors"])
+    t.match(await html(path), /Zulu, Alpha,? and Bravo|Zulu, Alpha, Bravo/, path);
+});
+
 t.test("a viewer sees it and cannot act", async (t) => {
   await report(await monitor({ name: "Search" }), "FF");
   t.match(await html("/oncall"), /data-send="POST \/api\/v1\/(?:incidents|snoozes)/);

@@ -1,3 +1,4 @@
+import { highest, isBelow } from "@statusmesh/shared/severity";
 import { minuteMs } from "@statusmesh/shared/time";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { iso } from "../../platform/http/wire.ts";
@@ -11,8 +12,11 @@ export interface Rung {
   channels: string[];
   /** RFC 3339; null before the opening notice. */
   at: string | null;
-  /** over: its time has passed; next: it is notified at `at`; later; stopped: by an acknowledgement, or held. */
-  state: "over" | "next" | "later" | "stopped";
+  /**
+   * over: its time has passed; next: it is notified at `at`; later; stopped: by an acknowledgement, or held; gated: the
+   * incident is not severe enough for its channels.
+   */
+  state: "over" | "next" | "later" | "stopped" | "gated";
 }
 
 /** Which channels were notified of an open incident, and which are next. */
@@ -29,13 +33,23 @@ export interface Call {
 const timed = (notified: CallRow["notified"]): Call["notified"] =>
   (notified ?? []).map((channel) => ({ ...channel, at: iso(new Date(channel.at)) }));
 
-function callOf({ from, passed, due_at, stopped, held, ladder, notified, names }: CallRow): Call {
+function callOf({ from, passed, due_at, stopped, held, ladder, notified, ...row }: CallRow): Call {
   let next: Rung | null = null;
-  const rungs = (ladder ?? []).map(({ after_minutes: minutes, channel_ids: ids }, at): Rung => {
-    const state =
-      minutes <= passed ? "over" : stopped || held ? "stopped" : due_at !== null && next === null ? "next" : "later";
-    const due = state === "next" ? due_at : from === null ? null : new Date(from.getTime() + minutes * minuteMs);
-    const channels = ids.map((id) => names?.[id] ?? "a deleted channel");
+  const rungs = (ladder ?? []).map(({ after_minutes: minutes, channel_ids: ids, min_severity: gate }, at): Rung => {
+    const known = ids.map((id) => row.channels?.[id] ?? { name: "a deleted channel", gate: "minor" as const });
+    const reached = known.filter((channel) => !isBelow(row.severity, highest(gate, channel.gate)));
+    const isGated = reached.length === 0;
+    const state = isGated
+      ? "gated"
+      : minutes <= passed
+        ? "over"
+        : stopped || held
+          ? "stopped"
+          : due_at !== null && next === null
+            ? "next"
+            : "later";
+    const due = from === null ? (state === "next" ? due_at : null) : new Date(from.getTime() + minutes * minuteMs);
+    const channels = (isGated ? known : reached).map(({ name }) => name);
     const rung: Rung = { level: at + 1, minutes, channels, at: due === null ? null : iso(due), state };
     if (state === "next") next = rung;
     return rung;
@@ -67,8 +81,12 @@ export async function callsOfCauses(ctx: Ctx, keys: readonly string[]): Promise<
     rows.flatMap(({ key, incident_ids: ids, notified }) => {
       const [call, ...others] = ids.flatMap((id) => calls.get(id) ?? []);
       if (call === undefined) return [];
-      const channels = [call, ...others].flatMap(({ next }) => next?.channels ?? []);
-      const next = call.next === null ? null : { ...call.next, channels: [...new Set(channels)] };
+      const levels = [call, ...others].flatMap(({ next }) => next ?? []);
+      const timeOf = ({ at }: Rung): number => (at === null ? Infinity : Date.parse(at));
+      const first = Math.min(...levels.map(timeOf));
+      const due = levels.filter((level) => timeOf(level) < first + minuteMs).toSorted((a, b) => timeOf(a) - timeOf(b));
+      const next =
+        due[0] === undefined ? null : { ...due[0], channels: [...new Set(due.flatMap(({ channels }) => channels))] };
       return [[key, { ...call, next, notified: timed(notified) }] as const];
     }),
   );

@@ -14,7 +14,7 @@ import {
 } from "../../platform/db/sql.ts";
 import { type Cause, causeTables } from "../../platform/db/causes.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
-import { severityOrder } from "../../platform/db/severity.ts";
+import { severityOrder } from "../channels/service.ts";
 import { flappingOf } from "./hold-queries.ts";
 import type { StoredFlapping } from "./flapping-queries.ts";
 import type { OutageTimes } from "./outages.ts";

@@ -1,4 +1,5 @@
 import { type Db, manyIds, rowOf } from "../../platform/db/sql.ts";
+import { severityOrder } from "../channels/service.ts";
 import type { NewUpdate } from "./narration-schema.ts";
 import type { IncidentRow } from "./queries.ts";
 
@@ -15,20 +16,25 @@ export interface PageIncidentRow extends Pick<
   latest_phase: Phase | null;
 }
 
-/** Open incidents of monitors that are on a status page, newest first; those before `after`. */
+/** Open incidents of monitors that are on a status page: by severity, then the newest; those behind `after`. */
 export async function selectOnPages(
   sql: Db,
   orgId: string,
-  after: string | null,
+  after: Pick<IncidentRow, "severity" | "id"> | null,
   limit: number,
 ): Promise<PageIncidentRow[]> {
+  const order = severityOrder(sql, sql`i.severity`);
+  const behind =
+    after === null
+      ? sql``
+      : sql`and (-${order}, i.id) < (-${severityOrder(sql, sql`${after.severity}`)}, ${after.id}::uuid)`;
   return await sql<PageIncidentRow[]>`
     select i.id, i.target_id, t.name as monitor_name, i.severity, i.started_at, ${latestPhase(sql)} as latest_phase
     from incidents i join targets t on t.id = i.target_id
     where i.org_id = ${orgId} and i.ended_at is null and not i.retracted
       and exists (select from status_page_components c where c.target_id = i.target_id)
-      and (${after}::uuid is null or i.id < ${after}::uuid)
-    order by i.id desc limit ${limit}`;
+      ${behind}
+    order by ${order}, i.id desc limit ${limit}`;
 }
 
 export type IncidentSpan = Pick<IncidentRow, "id" | "started_at" | "ended_at">;

@@ -1,4 +1,3 @@
-import { isId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { findIncident } from "./find.ts";
@@ -16,13 +15,12 @@ const noisiestMonitors = 10;
 const maxUpdates = 100;
 const updateAction = "POST /api/v1/incidents/{id}/updates";
 
-/** Open incidents of monitors that are on a status page, newest first; those before the incident `after`. */
+/** Open incidents of monitors that are on a status page: by severity, then the newest; those behind `after`. */
 export async function incidentsOnPages(
   ctx: Ctx,
-  { after, limit }: { after: string | null; limit: number },
+  { after, limit }: { after: Pick<IncidentRow, "severity" | "id"> | null; limit: number },
 ): Promise<queries.PageIncidentRow[]> {
   requireScope(ctx, "incidents:read");
-  if (after !== null && !isId(after)) return [];
   return await queries.selectOnPages(ctx.sql, ctx.orgId, after, limit);
 }
 

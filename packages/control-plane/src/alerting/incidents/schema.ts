@@ -124,6 +124,30 @@ const RegionVote = Type.Object({
   last_error: nullable(Text("Error of the last run", "connection refused")),
 });
 
+export const channelStateNames = ["told", "waiting", "held", "gated", "over"] as const;
+
+export const ChannelState = Shape("ChannelState", "When a channel was notified of an incident, or why it was not", {
+  channel_id: Id,
+  channel_name: Text("Name of the channel", "On call"),
+  channel_type: Text("Kind of the channel", "slack"),
+  state: OneOf(
+    channelStateNames,
+    "told: it was notified; waiting: it is notified at until, with what else waits for the round; held: something " +
+      "holds the notice; gated: the incident is not severe enough; over: it is not notified any more",
+    "told",
+  ),
+  at: nullable(
+    described(Timestamp, "When the first message about the incident was accepted", "2026-11-20T09:30:00.400Z"),
+  ),
+  until: nullable(
+    described(Timestamp, "When the next message is due, or the hold ends; null: now, or nobody knows", null),
+  ),
+  message_id: nullable(described(Id, "First message about the incident, as in the deliveries", null)),
+  round: nullable(Integer("Number of the round that it waits for", 2)),
+  reason: nullable(Text("Why, in words", "the opening waits for round 2")),
+});
+export type ChannelState = Static<typeof ChannelState>;
+
 export const Explanation = Shape(
   "Explanation",
   "Why the incident is open: the votes, the number that they must reach, and the notices",
@@ -165,6 +189,9 @@ export const Explanation = Shape(
       }),
       { description: "Everything that holds notifications of the incident now. They leave when nothing does" },
     ),
+    channels: Type.Array(ChannelState, {
+      description: "Channels of the target and of its ladder: those that were notified, then those that are next",
+    }),
     deliveries: Type.Array(Delivery, {
       description:
         "The first 100 notifications, oldest first; the complete list: GET /api/v1/incidents/{id}/notifications",

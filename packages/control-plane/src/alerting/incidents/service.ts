@@ -3,7 +3,7 @@ import { type ActorCtx, type Ctx, type OrgReader, requireScope, type System } fr
 import { type CauseLine, causeLine } from "../../platform/db/causes.ts";
 import { linePage } from "../../platform/db/lines.ts";
 import { type Page, pageOf } from "../../platform/http/wire.ts";
-import { severities } from "../../platform/db/severity.ts";
+import { severities } from "@statusmesh/shared/severity";
 import { portionsOf } from "../../platform/process/turns.ts";
 import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
 import { selectFlapping } from "./flapping-queries.ts";

@@ -1,10 +1,10 @@
 import Type from "typebox";
 import { IdText } from "@statusmesh/shared/text";
-import { absent, ConsoleUrl, customerText } from "../../platform/http/tool-texts.ts";
+import { absent, ConsoleUrl, customerLabel, customerText } from "../../platform/http/tool-texts.ts";
 import { Closed, described, Flag, Integer, Text, Timestamp } from "../../platform/http/wire.ts";
 import { NewUpdate } from "./narration-schema.ts";
 import { phases } from "../update-templates/schema.ts";
-import { severities } from "./schema.ts";
+import { channelStateNames, severities } from "./schema.ts";
 
 const IncidentId = IdText({ maxLength: 100, description: "Id of an incident" });
 const Phase = Type.Enum([...phases], { type: "string", description: "Progress that operators have posted" });
@@ -28,7 +28,7 @@ export const ListInput = Closed({
   cursor: Type.Optional(Type.String({ maxLength: 500, description: "next_cursor of the page before" })),
 });
 export const ListOutput = Closed({
-  incidents: Type.Array(Closed(row), { description: "Open incidents, newest first" }),
+  incidents: Type.Array(Closed(row)),
   left_out: Integer("Rows that did not fit; next_cursor begins with them"),
   next_cursor: absent(Text("For the next page")),
   console_url: ConsoleUrl,
@@ -73,9 +73,26 @@ export const ExplainOutput = Closed({
   cause: absent(customerText("what it has in common with other failing monitors; list_monitors takes it as cause")),
   monitors_with_cause: absent(Integer("Failing monitors with this cause")),
   explanation: Type.Array(customerText("a sentence"), {
-    description: "Votes of the regions, quorum, maintenance and notifications, in words",
+    description: "In words",
   }),
   left_out: Integer("Sentences that did not fit"),
+  channels: Type.Array(
+    Closed(
+      {
+        channel_id: Type.String(),
+        state: Type.Enum([...channelStateNames], { type: "string" }),
+        at: absent(described(Timestamp, "First message")),
+        until: absent(described(Timestamp, "Next message, or end of the hold")),
+        message_id: absent(Type.String()),
+        round: absent(Integer("Round that it waits for")),
+        reason: absent(customerText("why")),
+      },
+      {
+        brief: true,
+        description: `${customerLabel}: channel_id, state (${channelStateNames.join()}), at, until, reason`,
+      },
+    ),
+  ),
   console_url: ConsoleUrl,
 });
 

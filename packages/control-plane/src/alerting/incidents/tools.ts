@@ -20,6 +20,8 @@ import {
 import * as schema from "./tool-schema.ts";
 
 const explanationBytes = 6_000;
+/** Channels of an explanation. */
+const explainedChannels = 50;
 /** Longest name in a list, characters. */
 const shortText = 200;
 
@@ -66,13 +68,15 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
     name: "list_incidents",
     title: "List open incidents",
     description:
-      "Incidents that are open on the status pages of the organisation, newest first. Failing monitors on no status " +
-      "page are in get_org_health and list_monitors only.",
+      "Incidents that are open on the status pages of the organisation, the most severe first. Failing monitors on " +
+      "no page are in get_org_health and list_monitors only.",
     scope: "incidents:read",
     input: schema.ListInput,
     output: schema.ListOutput,
     async handle({ ctx, args: { limit }, cursor }) {
-      const found = await incidentsOnPages(ctx, { after: cursor.after, limit: limit + 1 });
+      const [severity, id = ""] = cursor.after?.split(" ") ?? [];
+      const after = severity === undefined ? null : { severity: severity as PageIncidentRow["severity"], id };
+      const found = await incidentsOnPages(ctx, { after, limit: limit + 1 });
       const page = found.slice(0, limit);
       const { rows, leftOut } = fitting(page.map(rowOf));
       const last = rows.at(-1);
@@ -80,7 +84,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
       return {
         incidents: rows,
         left_out: leftOut,
-        next_cursor: more && last !== undefined ? cursor.next(last.incident_id) : null,
+        next_cursor: more && last !== undefined ? cursor.next(`${last.severity} ${last.incident_id}`) : null,
         console_url: consoleUrl(ctx, "/incidents"),
       };
     },
@@ -120,15 +124,15 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
     name: "explain_incident",
     title: "Why an incident is open",
     description:
-      "Why an incident opened and what happened since, in words: votes and errors of the regions, quorum, " +
-      "maintenance, notifications. Also whether other monitors fail by the same cause.",
+      "Why an incident opened and what happened since: votes and errors of the regions, quorum, maintenance; which " +
+      "channels were notified, which are next, and why not; the cause that it shares with other monitors.",
     scope: "incidents:read",
     input: schema.ExplainInput,
     output: schema.ExplainOutput,
     async handle({ ctx, args }) {
       const incident = await getIncident(ctx, await incidentIdOf(ctx, args, monitors));
       const isOpen = incident.ended_at === null;
-      const [{ in_words }, causes] = await Promise.all([
+      const [{ in_words, channels }, causes] = await Promise.all([
         explainIncident(ctx, incident.id),
         isOpen ? monitors.causesOf(ctx, [incident.target_id]) : null,
       ]);
@@ -150,6 +154,10 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
         monitors_with_cause: cause?.count ?? null,
         explanation: rows,
         left_out: leftOut,
+        channels: channels.slice(0, explainedChannels).map(({ channel_name: _name, channel_type: _type, ...one }) => ({
+          ...one,
+          reason: one.reason === null ? null : clipped(one.reason, shortText),
+        })),
         console_url: consoleUrl(ctx, `/incidents/${incident.id}`),
       };
     },
@@ -186,7 +194,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
     title: "Acknowledge an incident",
     description:
       "Acknowledges an open incident, which stops its reminders, and posts a public update on the status pages; of a " +
-      "closed one it only posts the update. The user confirms it. Use it only when the user asks for it.",
+      "closed one it only posts the update. The user confirms it. Use it only when asked to.",
     scope: "incidents:write",
     input: schema.AcknowledgeInput,
     output: schema.AcknowledgeOutput,

@@ -384,6 +384,30 @@ t.test("tools", async (t) => {
     t.strictSame(seen, made.toReversed());
   });
 
+  await t.test("open incidents by severity, then the newest, over pages", async (t) => {
+    const ctx = await newOrg(system);
+    const page = await createPage(ctx, { slug: `s-${newId().slice(-12)}`, name: "Shop", enabled: true });
+    const made: string[] = [];
+    for (const severity of ["minor", "critical", "major", "critical", "minor"] as const) {
+      const target = await newTarget(ctx, severity);
+      await addComponent(ctx, page.id, { target_id: target });
+      made.push(await addIncident(ctx, target, { started: clock.now(), severity }));
+      clock.advance(1000);
+    }
+    const headers = await mcp.session(await mcp.token(ctx));
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const list = (await result("list_incidents", { limit: 2, cursor }, headers)).structuredContent;
+      seen.push(...list.incidents.map(({ incident_id }: { incident_id: string }) => incident_id));
+      cursor = list.next_cursor;
+    } while (cursor !== undefined);
+    t.strictSame(
+      seen,
+      [3, 1, 2, 4, 0].map((at) => made[at]),
+    );
+  });
+
   await t.test("a page neither loses nor repeats a status page when one is deleted", async (t) => {
     const ctx = await newOrg(system);
     const made: string[] = [];

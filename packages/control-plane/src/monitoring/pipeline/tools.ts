@@ -15,7 +15,7 @@ export const pipelineTools = (hub: Hub): Tool[] => [
       "Checks one monitor at once and records the result. The user confirms it. Use it to see whether a fix works; " +
       "a failing result may send the usual alerts.",
     scope: "targets:execute",
-    input: Closed({ monitor_id: IdText({ maxLength: 100, description: "Id of the monitor, from list_monitors" }) }),
+    input: Closed({ monitor_id: IdText({ maxLength: 100, description: "From list_monitors" }) }),
     output: Closed({
       monitor_id: Type.String(),
       region: Type.String(),

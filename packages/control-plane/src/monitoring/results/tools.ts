@@ -77,7 +77,7 @@ export const resultTools: Tool[] = [
       "whether it has become slower.",
     scope: "targets:read",
     input: Closed({
-      monitor_id: IdText({ maxLength: 100, description: "Id of the monitor, from list_monitors" }),
+      monitor_id: IdText({ maxLength: 100, description: "From list_monitors" }),
       window: Type.Enum(Object.keys(windows) as (keyof typeof windows)[], {
         type: "string",
         default: "24h",

@@ -7,7 +7,15 @@ import { pastIntervals, runDue, type TargetRow } from "./queries.ts";
 /** The columns that a bulk action needs. */
 export interface LockedTarget extends Pick<
   TargetRow,
-  "id" | "name" | "enabled" | "tags" | "interval_secs" | "alert_confirmations" | "region_policy" | "flap_detection"
+  | "id"
+  | "name"
+  | "enabled"
+  | "tags"
+  | "interval_secs"
+  | "alert_confirmations"
+  | "region_policy"
+  | "flap_detection"
+  | "severity"
 > {
   kind: CheckSpec["type"];
   /** Time budget of the check, ms. */
@@ -25,7 +33,7 @@ export async function lockTargets(sql: Db, orgId: string, ids: readonly string[]
     order by target_id for update`;
   return await sql<LockedTarget[]>`
     select id, name, enabled, tags, kind, ${budgetOf(sql, sql`spec`)} as timeout, interval_secs, alert_confirmations,
-      region_policy, flap_detection
+      region_policy, flap_detection, severity
     from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]) order by id for no key update`;
 }
 
@@ -66,6 +74,18 @@ export async function setInterval(write: Write, ids: readonly string[], interval
   await sql`
     update targets t set ${pastIntervals(sql, interval, at)},
       ${runDue(sql, sql`t.enabled and ${interval} < t.interval_secs`, at)}, interval_secs = ${interval}, ${sent(write)}
+    where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
+}
+
+/** Writes what down means at the targets. Agents are not sent it. */
+export async function setSeverity(
+  write: Write,
+  ids: readonly string[],
+  severity: TargetRow["severity"],
+): Promise<void> {
+  const { sql, orgId } = write;
+  await sql`
+    update targets set severity = ${severity}, ${stamped(write)}
     where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[])`;
 }
 

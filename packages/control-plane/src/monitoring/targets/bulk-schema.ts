@@ -58,6 +58,10 @@ export const BulkAction = Shape("BulkAction", "Targets and the action", {
         type: Type.Literal("regions_set"),
         regions: TargetRegions.properties.regions,
       }),
+      Shape(actionTitle("severity_set"), "Sets what down means at the targets", {
+        type: Type.Literal("severity_set"),
+        severity: fields.severity,
+      }),
     ],
     { discriminator: "type", description: "The action, tagged by type" },
   ),

@@ -30,6 +30,22 @@ t.beforeEach(async () => {
   caller = await newOrg(system);
 });
 
+t.test("the severity of many is set; an open incident that becomes more severe is told once", async (t) => {
+  const hook = await webhookTo(caller, "https://a.test/");
+  const [one, two, job] = await create(
+    tcp("one", { alerts: [{ channel_id: hook }] }),
+    tcp("two", { severity: "critical" }),
+    { name: "job", check: { type: "heartbeat", period: 3_600_000, grace: 600_000 } },
+  );
+  const ids = [one!, two!, job!];
+  matchObject(t, (await act(ids, { type: "severity_set", severity: "critical" })).body, { succeeded: ids, failed: [] });
+  for (const id of ids) t.equal((await read(id)).severity, "critical");
+  const [row] = await sql`
+    select before from audit_log where org_id = ${caller.orgId} and action like '%bulk-action'`;
+  t.strictSame(row!["before"], { severities: { [one!]: "major", [two!]: "critical", [job!]: "major" } });
+  matchObject(t, await act(ids, { type: "severity_set", severity: "minor" }), { status: 400 });
+});
+
 t.test("channels are added after the bound ones and removed, as often as is asked", async (t) => {
   const [first, second] = [await webhookTo(caller, "https://a.test/"), await webhookTo(caller, "https://b.test/")];
   const [one, two] = await create(tcp("one", { alerts: [{ channel_id: first }] }), tcp("two"));

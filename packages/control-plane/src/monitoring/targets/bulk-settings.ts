@@ -109,6 +109,26 @@ export async function changeRegions(
   return refused;
 }
 
+/** Sets what down means. An open incident that becomes more severe by it notifies its channels. */
+export async function changeSeverity(
+  tx: Ctx,
+  rows: Rows,
+  severity: queries.LockedTarget["severity"],
+  write: queries.Write,
+): Promise<void> {
+  const changed = rows.filter((row) => row.severity !== severity);
+  await queries.setSeverity(
+    write,
+    changed.map(({ id }) => id),
+    severity,
+  );
+  const regions = await regionsOf(tx, changed);
+  await reevaluate(
+    tx,
+    editsOf(changed, (id) => regions.get(id) ?? []),
+  );
+}
+
 async function regionsOf(tx: Ctx, rows: Rows): Promise<Map<string, string[]>> {
   const ids = rows.map(({ id }) => id);
   return new Map((await queries.selectRegionsOfMany(tx.sql, ids)).map((it) => [it.target_id, it.regions]));

@@ -6,7 +6,14 @@ import { existingChannelIds } from "../../alerting/channels/service.ts";
 import { closeSilently } from "../../alerting/incidents/service.ts";
 import { reopenWindows } from "../heartbeats/service.ts";
 import * as queries from "./bulk-queries.ts";
-import { changeChannels, changeInterval, changeRegions, refusalsOf, type Refusals } from "./bulk-settings.ts";
+import {
+  changeChannels,
+  changeInterval,
+  changeRegions,
+  changeSeverity,
+  refusalsOf,
+  type Refusals,
+} from "./bulk-settings.ts";
 import { announceTargets, deleteTargets } from "./queries.ts";
 import { addedTags, notFound, tagsRule } from "./rules.ts";
 import { maxAlerts } from "./schema.ts";
@@ -66,6 +73,8 @@ function changeOf(
     return change({ enabled: rows.filter((row) => row.enabled).map((row) => row.id) });
   if (action.type === "interval_set")
     return change({ intervals: Object.fromEntries(rows.map((row) => [row.id, row.interval_secs])) });
+  if (action.type === "severity_set")
+    return change({ severities: Object.fromEntries(rows.map((row) => [row.id, row.severity])) });
   if (action.type !== "delete") return change();
   const names = new Map(rows.map((row) => [row.id, row.name]));
   return change({ names: ids.map((id) => names.get(id)) });
@@ -78,6 +87,10 @@ async function act(tx: Ctx, rows: readonly queries.LockedTarget[], action: Actio
     return await changeChannels(tx, rows, action, writeOf(tx));
   if (action.type === "interval_set") return await changeInterval(tx, rows, action.interval, writeOf(tx));
   if (action.type === "regions_set") return await changeRegions(tx, rows, action.regions, writeOf(tx));
+  if (action.type === "severity_set") {
+    await changeSeverity(tx, rows, action.severity, writeOf(tx));
+    return new Map();
+  }
   const ids = rows.map((row) => row.id);
   if (action.type === "delete") await deleteTargets(tx.sql, tx.orgId, ids, new Date(tx.clock.now()));
   else {

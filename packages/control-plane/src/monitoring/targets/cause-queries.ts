@@ -1,4 +1,5 @@
 import type { SharedCauseRow } from "../../platform/db/causes.ts";
+import { severityOrder } from "../../alerting/channels/service.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { matching, monitorCauses, monitorTables, statusAt, type TargetFilter } from "./filter-queries.ts";
 
@@ -45,7 +46,7 @@ export async function selectMonitorCauses(
   return await sql<MonitorCauseRow[]>`
     ${members(sql, orgId, now, filter)}, described as (
       select m.kind, m.value, m.total, t.id, t.name, t.sort_name, i.id is not null as open, i.acknowledged_at,
-        i.severity = 'critical' as critical,
+        i.severity = 'critical' as critical, coalesce(${severityOrder(sql, sql`i.severity`)}, 3) as severity,
         ${statusAt(sql, now)} as status,
         coalesce(i.outage_since, s.status_since) as since, coalesce(s.last_error, i.error_sample) as error
       from matched m join (${monitorTables(sql)}) on t.id = m.id
@@ -66,8 +67,8 @@ export async function selectMonitorCauses(
         when bool_or(status = 'error') then min(since) filter (where status = 'error') else min(since) end as since,
       mode() within group (order by error) as error_sample,
       coalesce(min(error) = max(error), true) as same_error,
-      (array_agg(name order by sort_name, name))[1:3] as names,
-      (array_agg(id order by sort_name, name))[1] as example_id, count(*) over ()::int as causes,
+      (array_agg(name order by severity, sort_name, name))[1:3] as names,
+      (array_agg(id order by severity, sort_name, name))[1] as example_id, count(*) over ()::int as causes,
       sum(count(*)) over ()::int as monitors
     from described group by kind, value
     )

@@ -224,7 +224,7 @@ export const targetTools: Tool[] = [
     title: "Pause a monitor",
     description:
       "Stops the checks of one monitor until it is resumed; an open incident of it is closed without a notification. " +
-      "The user confirms it. Use it only when the user asks for it.",
+      "The user confirms it. Use it only when asked to.",
     ...switching,
     confirm: {
       async ask({ ctx, args }) {
@@ -242,8 +242,7 @@ export const targetTools: Tool[] = [
   tool({
     name: "resume_monitor",
     title: "Resume a monitor",
-    description:
-      "Starts the checks of a paused monitor again. The user confirms it. Use it only when the user asks for it.",
+    description: "Starts the checks of a paused monitor again. The user confirms it. Use it only when asked to.",
     ...switching,
     confirm: {
       async ask({ ctx, args }) {

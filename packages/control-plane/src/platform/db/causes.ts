@@ -24,7 +24,7 @@ export interface SharedCauseRow extends Cause {
   /** The most frequent error, and whether all members have it. */
   error_sample: string | null;
   same_error: boolean;
-  /** The first three names of monitors, and the id of the first member. */
+  /** The first three names of monitors, the most severe first, and the id of the first member. */
   names: string[];
   example_id: string;
 }

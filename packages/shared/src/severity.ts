@@ -1,5 +1,3 @@
-import type { Db } from "./sql.ts";
-
 /** Severities of an incident, lightest first: minor means degraded, not down. */
 export const severities = ["minor", "major", "critical"] as const;
 export type Severity = (typeof severities)[number];
@@ -11,7 +9,3 @@ export const highest = (...given: readonly (Severity | null | undefined)[]): Sev
 /** True where a notice of `severity` does not pass a gate. */
 export const isBelow = (severity: Severity, gate: Severity): boolean =>
   severities.indexOf(severity) < severities.indexOf(gate);
-
-/** SQL: 0 for the most severe, for lists that begin with it; null where the column is null. */
-export const severityOrder = (sql: Db, column: ReturnType<Db>) =>
-  sql`array_position(array['critical', 'major', 'minor'], ${column})`;
