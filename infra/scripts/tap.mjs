@@ -22,14 +22,8 @@ const concurrency = Number(process.env.SM_TEST_JOBS) || 4 * availableParallelism
 /** For files that hang: the longest takes six minutes beside four others on two cores. */
 const fileTimeoutSecs = 600;
 
-/** Bounds how long the event loop is blocked, so short files run beside it, one at a time. */
-const needsCore = (file) => file.endsWith("faults/hostile.test.js");
-
-/** Has a process to itself: it bounds the CPU time of its main thread, or how long an event loop is blocked. */
-const isAlone = (file) => needsCore(file) || file.endsWith("http-expectations.test.js");
-
-/** Files beside one that needs a core of its own: together they take as long. */
-const shortFiles = availableParallelism() > 1 ? 100 : 0;
+/** Has a process to itself, because it bounds the CPU time of its main thread. */
+const isAlone = (file) => file.endsWith("http-expectations.test.js");
 
 /** From this number of files on, bundling them takes less CPU time than it saves. */
 const bundledFrom = 12;
@@ -94,12 +88,7 @@ export async function runTests(files, cwd = root) {
     ...browser?.env,
   };
   const databaseFailure = await failureOfServer(env.TMPDIR);
-  const queue = longestFirst(
-    files.filter((file) => !needsCore(file)),
-    cwd,
-  );
-  const last = files.filter(needsCore);
-  const short = last.length === 0 ? [] : queue.splice(-shortFiles, shortFiles);
+  const queue = longestFirst(files, cwd);
   const openRunner = () =>
     programOf === null ? { run: (file) => runAlone(file, { cwd, env }), end() {} } : openWorker(programOf, env);
   const runAll = async (from) => {
@@ -111,11 +100,7 @@ export async function runTests(files, cwd = root) {
     runner.end();
     return done;
   };
-  const runMany = async (from, runners) =>
-    (await Promise.all(Array.from({ length: runners }, () => runAll(from)))).flat();
-  const results = await runMany(queue, concurrency);
-  const afterLast = async () => [...(await runAll(last)), ...(await runMany(short, concurrency - 1))];
-  results.push(...(await Promise.all([afterLast(), runAll(short)])).flat());
+  const results = (await Promise.all(Array.from({ length: concurrency }, () => runAll(queue)))).flat();
   const broken = results.filter(({ ok }) => !ok);
   const repeated = broken.length > mostRepeated || databaseFailure.reason !== null ? [] : broken;
   for (const first of repeated) {
