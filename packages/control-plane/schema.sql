@@ -199,6 +199,23 @@ create table orgs (
   FOREIGN KEY (plan_id) REFERENCES plans(id)
 );
 
+create table pending_sign_ins (
+  browser_hash bytea not null,
+  user_id uuid not null,
+  org_id uuid not null,
+  factor_revision uuid not null,
+  method text not null,
+  action text not null,
+  after jsonb,
+  identity jsonb,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (browser_hash),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX pending_sign_ins_by_org ON pending_sign_ins USING btree (org_id);
+CREATE INDEX pending_sign_ins_by_user ON pending_sign_ins USING btree (user_id);
+
 create table plans (
   id text not null,
   name text not null,
@@ -240,6 +257,13 @@ create table quota_events (
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
 );
 CREATE INDEX quota_events_by_age ON quota_events USING btree (at);
+
+create table recovery_codes (
+  user_id uuid not null,
+  code_hash bytea not null,
+  PRIMARY KEY (user_id, code_hash),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
 
 create table sessions (
   id uuid not null,
@@ -292,6 +316,17 @@ create table sign_in_turns (
   PRIMARY KEY (key_hash)
 );
 CREATE INDEX sign_in_turns_by_end ON sign_in_turns USING btree (window_ends_at);
+
+create table totp_factors (
+  user_id uuid not null,
+  secret text,
+  confirmed_at timestamp with time zone,
+  last_step integer not null default 0,
+  pending_secret text,
+  pending_at timestamp with time zone,
+  PRIMARY KEY (user_id),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
 
 create table user_identities (
   id uuid not null,

@@ -137,6 +137,7 @@ export const goodBodies = ({
   "POST /api/v1/auth/magic-link": { email: "olga@example.org" },
   "POST /api/v1/sessions": { code: "a code" },
   "POST /api/v1/sessions/current/verify": { password: "not the password" },
+  "POST /api/v1/me/totp/confirm": { code: "no code" },
   "PUT /api/v1/me/password": { current: "correct horse battery", password: "correct horse battery" },
   "PATCH /operator/orgs/{id}": { plan: "selfhost", overrides: { max_targets: 50 } },
   "POST /operator/regions": { id: "north", name: "North" },

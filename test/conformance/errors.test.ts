@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
+import { hashPassword, hashWith } from "@statusmesh/control-plane/access/auth/passwords";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
@@ -31,6 +32,10 @@ import { provokeParser } from "./unparsed.ts";
 const database = await cloneDatabase(t);
 const { sql } = database;
 const { olga, milan, xenia } = await castIn(sql);
+hashWith({ log2N: 10, r: 8, p: 1 });
+const { olga: guarded } = await castIn(sql);
+await sql`update users set password_hash = ${await hashPassword("correct horse battery")} where id = ${guarded.userId}`;
+await sql`insert into totp_factors (user_id, secret) values (${guarded.userId}, 'plain:GEZDGNBVGY3TQOJQ')`;
 const agent = await agentIn(sql, "default");
 const denied = join(tempFolder(t, "lists"), "domains.toml");
 writeFileSync(denied, 'domains = ["evil.example"]\n');
@@ -757,6 +762,20 @@ const authenticators: Case[] = [
     send: { json: { email: "nobody@example.org", password: "correct horse battery" } },
     as: anonymous,
     code: "INVALID_CREDENTIALS",
+  },
+  {
+    title: "a right password of an account with a second factor",
+    ask: "POST /api/v1/sessions",
+    send: { json: { email: guarded.email, password: "correct horse battery" } },
+    as: anonymous,
+    code: "CODE_REQUIRED",
+  },
+  {
+    title: "a code that is none",
+    ask: "POST /api/v1/sessions",
+    send: { json: { email: guarded.email, password: "correct horse battery", code: "no code" } },
+    as: anonymous,
+    code: "CODE_INVALID",
   },
   {
     title: "an address without a password",

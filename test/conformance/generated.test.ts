@@ -214,6 +214,8 @@ const beyondSchemas = new RegExp(
     // A sign-in is by address and password, or by the code of a link; a present password is only there if one is set.
     "^POST /api/v1/sessions INVALID_BODY /(?:email|password|code)$",
     "^PUT /api/v1/me/password INVALID_BODY /current$",
+    // What the account has.
+    "^POST /api/v1/sessions/current/verify INVALID_BODY /password$",
     // A monitor, or a name and a state.
     String.raw`^(?:POST|PATCH) /api/v1/status-pages/\S*/components\S* INVALID_BODY /(?:target_id|state|public_name)$`,
     // The plans are rows of the installation.

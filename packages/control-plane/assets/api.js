@@ -22,6 +22,8 @@ export async function answerOf(request) {
  */
 export async function call(method, path, body, headers = {}) {
   const answer = await sent(method, path, body, headers);
+  // An invitation to an account with a second factor.
+  if (answer.error?.code === "CODE_REQUIRED") location.assign("/sign-in/code?next=/");
   if (answer.error?.code !== "FRESH_SIGN_IN_REQUIRED") return answer;
   const { confirmed } = await import("./verify.js");
   return (await confirmed(answer.error)) ? sent(method, path, body, headers) : answer;

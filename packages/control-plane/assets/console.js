@@ -38,6 +38,7 @@ const parts = new Set([
     () => import("./preview.js").then((module) => module.previews()),
   ],
   ["[data-devices]", () => import("./devices.js").then((module) => module.devices())],
+  ["[data-second-factor]", () => import("./second-factor.js").then((module) => module.secondFactor())],
   ["[data-image]", () => import("./upload.js").then((module) => module.imagePreviews())],
 ]);
 function loadParts() {

@@ -211,6 +211,8 @@ async function signIn(form) {
   clearErrors(form);
   const answer = await call("POST", "/api/v1/sessions", { code: codeOf(form.elements["/code"].value) });
   if (answer.ok) await leaveFor(form.dataset.next);
+  else if (answer.error.code === "CODE_REQUIRED")
+    await leaveFor(`/sign-in/code?next=${encodeURIComponent(form.dataset.next)}`);
   else showError(form, answer.error);
 }
 

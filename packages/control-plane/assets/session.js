@@ -62,6 +62,8 @@ async function signIn(dialog, input, problem) {
   }).catch(() => null);
   if (reply?.ok) return check(dialog);
   const data = await reply?.json().catch(() => null);
+  // The browser knows the sign-in that waits for a code; the page stays open.
+  if (data?.error?.code === "CODE_REQUIRED") window.open("/sign-in/code?next=/settings", "_blank", "noopener");
   problem.textContent = data?.error?.message ?? "StatusMesh does not answer. Check the connection and try again.";
   problem.hidden = false;
   input.focus();

@@ -5,6 +5,7 @@ import { orgFetch } from "./org.js";
 /** Proofs that a form asks for: name in the API, label, and attributes of the field. */
 const fields = {
   password: ["Password", { type: "password", autocomplete: "current-password" }],
+  code: ["Code of your authenticator app", { autocomplete: "one-time-code", maxlength: "40" }],
 };
 
 /**

@@ -26,7 +26,7 @@ create table signing_keys (
 );
 insert into signing_keys (name, secret)
 select name, gen_random_uuid()::text || gen_random_uuid()::text
-from (values ('cursor'), ('plan'), ('acknowledge'), ('device')) as k (name);
+from (values ('cursor'), ('plan'), ('acknowledge'), ('device'), ('recovery')) as k (name);
 
 -- Access: organisations, plans, users, sign-in, tokens, OAuth, audit --------------------------------------------------
 
@@ -193,6 +193,42 @@ create table user_identities (
   unique (provider, issuer, subject)
 );
 create index user_identities_by_user on user_identities (user_id);
+
+-- Second factor of a user (RFC 6238), sealed. A code counts once: last_step is the step of the last one.
+create table totp_factors (
+  user_id        uuid primary key references users on delete cascade,
+  -- Null until its first code.
+  secret         text,
+  confirmed_at   timestamptz,
+  last_step      integer not null default 0,
+  -- A new secret that waits for its first code.
+  pending_secret text,
+  pending_at     timestamptz
+);
+
+-- Recovery codes of a second factor, as keyed hashes. A used one is deleted.
+create table recovery_codes (
+  user_id   uuid not null references users on delete cascade,
+  code_hash bytea not null,
+  primary key (user_id, code_hash)
+);
+
+-- Sign-ins whose first factor was right, until the code of the second factor. The browser holds the value of the hash.
+create table pending_sign_ins (
+  browser_hash    bytea primary key,
+  user_id         uuid not null references users on delete cascade,
+  org_id          uuid not null references orgs on delete cascade,
+  factor_revision uuid not null,
+  -- As in login_attempts, and the action of the audit log.
+  method          text not null,
+  action          text not null,
+  -- State for the audit log, and an identity that the completed sign-in links.
+  after           jsonb,
+  identity        jsonb,
+  expires_at      timestamptz not null
+);
+create index pending_sign_ins_by_user on pending_sign_ins (user_id);
+create index pending_sign_ins_by_org on pending_sign_ins (org_id);
 
 -- Failed tries to prove a password or a code, by the address that was typed, the visitor, or the browser: the key is a
 -- SHA-256 of the counter.

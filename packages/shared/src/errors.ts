@@ -23,6 +23,8 @@ const registry = {
   // Authentication and access
   UNAUTHENTICATED: [401, "no valid session or token came with the request"],
   INVALID_CREDENTIALS: [401, "the address, the password or the present password is wrong"],
+  CODE_REQUIRED: [401, "the first factor was right; the code of the second factor completes the sign-in"],
+  CODE_INVALID: [401, "the code of the second factor is wrong or was used already"],
   FRESH_SIGN_IN_REQUIRED: [403, "the change needs a factor that was proven in the session within 15 minutes"],
   WEAK_PASSWORD: [
     400,

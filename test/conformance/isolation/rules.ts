@@ -45,6 +45,10 @@ const refusesTokens: Readonly<Record<string, readonly Standing["by"][]>> = {
   "PUT /api/v1/me/password": ["token", "bound token"],
   "DELETE /api/v1/me/password": ["token", "bound token"],
   "POST /api/v1/sessions/current/verify": ["token", "bound token"],
+  "POST /api/v1/me/totp": ["token", "bound token"],
+  "POST /api/v1/me/totp/confirm": ["token", "bound token"],
+  "DELETE /api/v1/me/totp": ["token", "bound token"],
+  "POST /api/v1/me/totp/recovery-codes": ["token", "bound token"],
 };
 
 /** Scopes beside that of the declaration, of a route about several kinds. */
@@ -89,6 +93,9 @@ export const afterAuthentication: Readonly<Record<string, ErrorCode>> = {
   "POST /api/v1/config/detach": "MANAGED_ELSEWHERE",
   "POST /api/v1/sessions/current/verify": "INVALID_CREDENTIALS",
   "DELETE /api/v1/me/password": "LAST_SIGN_IN_METHOD",
+  "POST /api/v1/me/totp/confirm": "CODE_INVALID",
+  "DELETE /api/v1/me/totp": "NOT_FOUND",
+  "POST /api/v1/me/totp/recovery-codes": "NOT_FOUND",
   "POST /api/v1/targets/test": "PROBE_UNAVAILABLE",
   "POST /api/v1/targets/{id}/check-now": "PROBE_UNAVAILABLE",
   "POST /api/v1/notification-channels/test": "CHANNEL_TEST_FAILED",

@@ -5,7 +5,7 @@ import type { Sql } from "postgres";
  * refusals and by sign-in attempts.
  */
 const beside =
-  /^(?:results|write_probe|rollup|nightly|quota_events|login_attempts|sign_in_turns|operator_notices|heartbeat)/;
+  /^(?:results|write_probe|rollup|nightly|quota_events|login_attempts|sign_in_turns|pending_sign|operator_|heartbeat)/;
 const volatile = ["last_used_at", "last_seen_at", "uncounted"];
 
 interface Table {

@@ -1,4 +1,5 @@
 import type { Context } from "koa";
+import type { NewCodes } from "./second-factor/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { openedBy, proverOf, signedInCookies } from "./sign-in.ts";
@@ -10,14 +11,19 @@ import {
   MagicLinkRequest,
   Me,
   NewApiToken,
+  NewTotp,
   PasswordChange,
+  RecoveryCodes,
   Session,
   SessionCreate,
   SessionPage,
   SessionProof,
+  TotpConfirm,
 } from "./schema.ts";
 import {
+  beginTotp,
   callerOf,
+  confirmTotp,
   createToken,
   deviceCookie,
   endSession,
@@ -27,6 +33,8 @@ import {
   me,
   requestMagicLink,
   removePassword,
+  removeTotp,
+  renewRecoveryCodes,
   revokeToken,
   endedSessionCookie,
   setPassword,
@@ -37,10 +45,59 @@ import {
 const read = { auth: "tenant", scope: "org:read", tag: "Sign-in" } as const;
 const write = { auth: "tenant", scope: "org:write", tag: "Sign-in" } as const;
 
+async function shownOnce(ctx: Ctx, http: Context, { recovery_codes, revision }: NewCodes) {
+  await rememberDevice(ctx, http, revision);
+  return ok({ recovery_codes });
+}
+
 /** Knows the browser again by the new revision of its user's factors. */
 async function rememberDevice(ctx: Ctx, http: Context, revision: string): Promise<void> {
   http.append("Set-Cookie", await deviceCookie(ctx, { userId: ctx.userId, revision }));
 }
+
+/** Without a scope: a session without a second factor has read scopes only where one is required. */
+const secondFactor = { auth: "tenant", tag: "Sign-in" } as const;
+
+const secondFactorRoutes: Route[] = [
+  route("POST", "/api/v1/me/totp", {
+    ...secondFactor,
+    summary: "Make a secret for an authenticator app; only this reply shows it",
+    description:
+      "It has no effect until its first code confirms it, within 30 minutes. Needs a fresh session; not with an API " +
+      "token.",
+    writes: false,
+    replies: { 200: NewTotp },
+    errors: ["FRESH_SIGN_IN_REQUIRED", "FORBIDDEN"],
+    handle: async ({ ctx }) => ok(await beginTotp(ctx)),
+  }),
+  route("POST", "/api/v1/me/totp/confirm", {
+    ...secondFactor,
+    summary: "Put the new secret in force with its first code",
+    description:
+      "Replaces the one before, and ends the caller's other sessions. Only this reply shows the recovery codes. A " +
+      "code of another time within 5 minutes is CODE_INVALID with the offset of the clock. Needs a fresh session.",
+    body: TotpConfirm,
+    replies: { 200: RecoveryCodes },
+    errors: ["CODE_INVALID", "NOT_FOUND", "FRESH_SIGN_IN_REQUIRED", "FORBIDDEN"],
+    handle: async ({ ctx, body, http }) => shownOnce(ctx, http, await confirmTotp(ctx, body)),
+  }),
+  route("DELETE", "/api/v1/me/totp", {
+    ...secondFactor,
+    summary: "Remove the second factor of the caller",
+    description: "With its recovery codes. Ends the caller's other sessions. Needs a fresh session.",
+    replies: { 204: null },
+    errors: ["NOT_FOUND", "FRESH_SIGN_IN_REQUIRED", "FORBIDDEN"],
+    handle: async ({ ctx, http }) => rememberDevice(ctx, http, await removeTotp(ctx)),
+  }),
+  route("POST", "/api/v1/me/totp/recovery-codes", {
+    ...secondFactor,
+    summary: "Replace the recovery codes of the caller; only this reply shows them",
+    description: "The ones before do not work any more. Ends the caller's other sessions. Needs a fresh session.",
+    replies: { 200: RecoveryCodes },
+    errors: ["NOT_FOUND", "FRESH_SIGN_IN_REQUIRED", "FORBIDDEN"],
+    handle: async ({ ctx, http }) => shownOnce(ctx, http, await renewRecoveryCodes(ctx)),
+  }),
+];
 
 export const authRoutes: Route[] = [
   route("GET", "/api/v1/me", {
@@ -70,10 +127,20 @@ export const authRoutes: Route[] = [
     summary: "Sign in with a password, or with the code of a one-time link",
     description:
       "Sets the session cookie. This call consumes the link; opening it does not. After 10 wrong passwords of an " +
-      "address within an hour each further try waits for its turn (Retry-After).",
+      "address within an hour each further try waits for its turn (Retry-After). An account with a second factor is " +
+      "answered CODE_REQUIRED: send the password with a code, or within 10 minutes the code alone in the same browser.",
     body: SessionCreate,
     replies: { 201: Session },
-    errors: ["SIGN_IN_LINK_INVALID", "INVALID_CREDENTIALS", "RATE_LIMITED", "NOT_FOUND", "CSRF_REJECTED"],
+    errors: [
+      "SIGN_IN_LINK_INVALID",
+      "INVALID_CREDENTIALS",
+      "CODE_REQUIRED",
+      "CODE_INVALID",
+      "UNAUTHENTICATED",
+      "RATE_LIMITED",
+      "NOT_FOUND",
+      "CSRF_REJECTED",
+    ],
     handle: async ({ ctx, body, http }) => {
       const opened = await openedBy(ctx, http, body);
       http.set("Set-Cookie", await signedInCookies(ctx, opened));
@@ -84,11 +151,13 @@ export const authRoutes: Route[] = [
     auth: "tenant",
     tag: "Sign-in",
     summary: "Prove a factor again, for changes that need a fresh sign-in",
-    description: "Makes the session fresh for 15 minutes. Not with an API token.",
+    description:
+      "Makes the session fresh for 15 minutes. Send what the account has: the password, the code of the second " +
+      "factor, or both. Not with an API token.",
     writes: false,
     body: SessionProof,
     replies: { 204: null },
-    errors: ["FORBIDDEN", "NOT_FOUND", "INVALID_CREDENTIALS", "RATE_LIMITED"],
+    errors: ["FORBIDDEN", "INVALID_BODY", "INVALID_CREDENTIALS", "CODE_REQUIRED", "CODE_INVALID", "RATE_LIMITED"],
     handle: async ({ ctx, body, http }) => verifySession(ctx, body, await proverOf(ctx, http)),
   }),
   route("PUT", "/api/v1/me/password", {
@@ -119,6 +188,7 @@ export const authRoutes: Route[] = [
     errors: ["FRESH_SIGN_IN_REQUIRED", "FORBIDDEN", "NOT_FOUND", "LAST_SIGN_IN_METHOD"],
     handle: async ({ ctx, http }) => rememberDevice(ctx, http, await removePassword(ctx)),
   }),
+  ...secondFactorRoutes,
   route("GET", "/api/v1/sessions", {
     ...read,
     summary: "List the live sessions of the caller",

@@ -39,6 +39,8 @@ export interface Attempt {
 const outcomes: Partial<Record<ErrorCode, string>> = {
   SIGN_IN_LINK_INVALID: "link_invalid",
   INVALID_CREDENTIALS: "credentials_invalid",
+  CODE_REQUIRED: "code_required",
+  CODE_INVALID: "code_invalid",
   INVITATION_INVALID: "invitation_invalid",
   INVITATION_FOR_ANOTHER: "invitation_for_another",
   QUOTA_EXCEEDED: "member_limit",

@@ -8,6 +8,7 @@ import { sendMail } from "../../platform/email/mail.ts";
 import { record } from "../audit/service.ts";
 import * as factorQueries from "./factor-queries.ts";
 import * as identities from "./identity-queries.ts";
+import { countRecoveryCodes, hasSecondFactor } from "./second-factor/queries.ts";
 
 export type Method = Config["auth"]["enabled_methods"][number];
 
@@ -49,9 +50,11 @@ export async function requireFreshSession(ctx: Ctx): Promise<void> {
 }
 
 /** What `POST /api/v1/sessions/current/verify` takes from the caller, which the console asks for in place. */
-async function proofsOf({ sql, config, userId }: Ctx): Promise<"password"[]> {
+export async function proofsOf({ sql, config, userId }: Ctx): Promise<("password" | "code")[]> {
   const byPassword = config.auth.enabled_methods.includes("password");
-  return byPassword && (await factorQueries.hasPassword(sql, userId)) ? ["password"] : [];
+  const password = byPassword && (await factorQueries.hasPassword(sql, userId));
+  const code = await hasSecondFactor(sql, userId);
+  return [...(password ? (["password"] as const) : []), ...(code ? (["code"] as const) : [])];
 }
 
 /** The enabled ways by which the user can sign in without a shell. */
@@ -84,8 +87,12 @@ export async function needsPassword(ctx: Ctx): Promise<boolean> {
 }
 
 /** What the account page shows of the caller's factors. */
-export async function signInState({ sql, userId }: Ctx): Promise<{ password: boolean }> {
-  return { password: await factorQueries.hasPassword(sql, userId) };
+export async function signInState({ sql, userId }: Ctx) {
+  return {
+    password: await factorQueries.hasPassword(sql, userId),
+    secondFactor: await hasSecondFactor(sql, userId),
+    recoveryCodes: await countRecoveryCodes(sql, userId),
+  };
 }
 
 /** Throws LAST_SIGN_IN_METHOD where the transaction leaves the user without a way to sign in. */

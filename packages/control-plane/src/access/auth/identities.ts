@@ -23,13 +23,13 @@ export interface Account {
   userId: string;
   /** Organisation in which the session starts. */
   orgId: string;
-  /** The address by which this call linked the identity; null when it was linked before. */
+  /** The address by which the completed sign-in links the identity; null when it was linked before. */
   linkedBy: string | null;
 }
 
 /**
- * The account of an attested person: the one that the identity is linked to, else the one with a verified address,
- * which this call links. Null when none of them belongs to an organisation. Part of the caller's transaction.
+ * The account of an attested person: the one that the identity is linked to, else the one with a verified address.
+ * Null when none of them belongs to an organisation. Part of the caller's transaction.
  */
 export async function accountOf(tx: System, person: Attested): Promise<Account | null> {
   const linked = await identities.useIdentity(tx.sql, person, new Date(tx.clock.now()));
@@ -38,7 +38,6 @@ export async function accountOf(tx: System, person: Attested): Promise<Account |
   const owner = await identities.selectUserOf(tx.sql, person.verified, { member: true });
   const at = owner === null ? null : await selectHome(tx.sql, owner.id);
   if (owner === null || at === null) return null;
-  await linkTo(tx, owner.id, person, owner.email);
   return { userId: owner.id, orgId: at.org_id, linkedBy: owner.email };
 }
 

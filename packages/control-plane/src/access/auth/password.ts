@@ -1,14 +1,17 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { addressKey } from "../../platform/http/per-ip.ts";
-import { record } from "../audit/service.ts";
 import { type Attempt, type Caller, withAttemptRecorded } from "./attempts.ts";
 import type { Device } from "./device-cookie.ts";
 import * as factorQueries from "./factor-queries.ts";
-import { factorChanged, requireAnotherWay, requireFresh, requireMethod, requireSession } from "./factors.ts";
+import { factorChanged, proofsOf, requireAnotherWay, requireFresh, requireMethod, requireSession } from "./factors.ts";
 import { hashPassword, requireStrong, verifyPassword } from "./passwords.ts";
 import { lockUser, selectHome } from "./queries.ts";
-import { asSignedIn, type OpenedSession, openSessionOf } from "./sessions.ts";
+import type { OpenedSession } from "./opened-session.ts";
+import { takeCodeTurn, useCode } from "./second-factor/codes.ts";
+import { complete, leavePending, requireOpened } from "./second-factor/pending.ts";
+import { hasSecondFactor } from "./second-factor/queries.ts";
+import { updateSecondFactor } from "./session-queries.ts";
 import { crowded, takeTurn, type Turn } from "./sign-in-turns.ts";
 import { openWaitingPlaces } from "./waiting-places.ts";
 
@@ -33,6 +36,8 @@ export interface Prover {
 interface Proven {
   account: factorQueries.AccountRow;
   turn: Turn;
+  /** The device of the account that sent it. */
+  device: string | null;
 }
 
 /**
@@ -53,53 +58,117 @@ async function provePassword(
     const turn = await takeTurn(system, known ? { device: device.id } : { address: email, visitor });
     const { matches, outdated } = await verifyPassword(password, account?.password_hash ?? null);
     if (!matches || account === null) throw wrong(field);
-    if (!outdated) return { account, turn };
+    const sender = known ? device.id : null;
+    if (!outdated) return { account, turn, device: sender };
     const hash = await hashPassword(password);
     await factorQueries.updatePassword(system.sql, account.id, account.password_hash, hash);
-    return { account: { ...account, password_hash: hash }, turn };
+    return { account: { ...account, password_hash: hash }, turn, device: sender };
   } finally {
     leave();
   }
 }
 
 /**
- * Signs in with address and password. Throws NOT_FOUND where the method is not enabled, INVALID_CREDENTIALS and
- * RATE_LIMITED.
+ * The turn of a code that comes with a right password; null where the account has no second factor, or no code came.
+ * Tries of a code that is not judged now are no failures of the password either. Throws RATE_LIMITED.
+ */
+async function codeTurnOf(system: System, { account, turn, device }: Proven, code: string | undefined) {
+  if (code === undefined || !(await hasSecondFactor(system.sql, account.id))) return null;
+  try {
+    return await takeCodeTurn(system, account.id, { device, visitor: null });
+  } catch (error) {
+    await turn.withdrawn(system);
+    throw error;
+  }
+}
+
+/**
+ * Signs in with address and password, and the code of a second factor where the account has one. Throws NOT_FOUND where
+ * the method is not enabled, INVALID_CREDENTIALS, CODE_REQUIRED, CODE_INVALID and RATE_LIMITED.
  */
 export async function signInWithPassword(
   system: System,
-  { email, password, device, ...caller }: { email: string; password: string; device: Device | null } & Caller,
+  {
+    email,
+    password,
+    code,
+    device,
+    ...caller
+  }: { email: string; password: string; code?: string | undefined; device: Device | null } & Caller,
 ): Promise<OpenedSession> {
   requireMethod(system.config, "password");
   const typed = email.toLowerCase();
   const attempt: Attempt = { method: "password", email: typed, userId: null };
   return await withAttemptRecorded(system, attempt, caller, async () => {
-    const { account, turn } = await provePassword(system, { email: typed, password }, { ip: caller.ip, device });
+    const proven = await provePassword(system, { email: typed, password }, { ip: caller.ip, device });
+    const { account, turn } = proven;
     attempt.userId = account.id;
-    return await inTransaction(system, async (tx) => {
+    const codeTurn = await codeTurnOf(system, proven, code);
+    const admitted = await inTransaction(system, async (tx) => {
       // A password that was changed meanwhile opens no session.
       await lockUser(tx.sql, account.id);
       const home = await selectHome(tx.sql, account.id);
       if (home === null || (await factorQueries.selectRevision(tx.sql, account.id)) !== account.factor_revision)
         throw wrong();
+      const action = "POST /api/v1/sessions";
+      const first = { userId: account.id, orgId: home.org_id, method: attempt.method, action };
+      if (code === undefined && (await hasSecondFactor(tx.sql, account.id))) {
+        // Forgetting the failures here would let a known password try any number of codes.
+        await turn.withdrawn(tx);
+        return await leavePending(tx, first);
+      }
+      if (codeTurn !== null) await useCode(tx, account.id, code!);
       await turn.succeeded(tx);
-      const opened = await openSessionOf(tx, { userId: account.id, orgId: home.org_id, ...caller });
-      await record(asSignedIn(tx, home.org_id, opened, caller, "POST /api/v1/sessions"), {
-        resourceId: opened.session.id,
-      });
-      return opened;
+      await codeTurn?.succeeded(tx);
+      return await complete(tx, first, caller, codeTurn !== null);
     });
+    return requireOpened(admitted);
   });
 }
 
-/** Makes the caller's session fresh with the password of its user. Throws INVALID_CREDENTIALS and RATE_LIMITED. */
-export async function verifySession(ctx: Ctx, input: { password: string }, prover: Prover): Promise<void> {
+/**
+ * Makes the caller's session fresh with what its user has: the password, the code of the second factor, or both. A
+ * code makes it a session with a second factor. Throws INVALID_BODY for one that is missing, INVALID_CREDENTIALS,
+ * also where the user has neither, CODE_REQUIRED, CODE_INVALID, RATE_LIMITED.
+ */
+export async function verifySession(
+  ctx: Ctx,
+  { password, code }: { password?: string; code?: string },
+  prover: Prover,
+): Promise<void> {
   const sessionId = requireSession(ctx);
-  requireMethod(ctx.config, "password");
-  const email = await factorQueries.selectAddress(ctx.sql, ctx.userId);
-  const { turn } = await provePassword(ctx, { email, password: input.password, field: "/password" }, prover);
-  await turn.succeeded(ctx);
-  await factorQueries.updateVerifiedAt(ctx.sql, sessionId, new Date(ctx.clock.now()));
+  const proofs = await proofsOf(ctx);
+  if (proofs.length === 0)
+    throw new AppError(
+      "INVALID_CREDENTIALS",
+      "Your account has no password and no second factor. Sign in again instead.",
+    );
+  if (proofs.includes("password") && password === undefined)
+    throw new AppError("INVALID_BODY", "Send your password.", { field: "/password" });
+  const byCode = proofs.includes("code");
+  const turns: Turn[] = [];
+  let device: string | null = null;
+  if (proofs.includes("password")) {
+    const email = await factorQueries.selectAddress(ctx.sql, ctx.userId);
+    const proven = await provePassword(ctx, { email, password: password!, field: "/password" }, prover);
+    ({ device } = proven);
+    if (byCode && code === undefined) await proven.turn.withdrawn(ctx);
+    const codeTurn = await codeTurnOf(ctx, proven, code);
+    turns.push(proven.turn, ...(codeTurn === null ? [] : [codeTurn]));
+  } else if (code !== undefined)
+    turns.push(await takeCodeTurn(ctx, ctx.userId, { device, visitor: addressKey(prover.ip) }));
+  if (byCode && code === undefined)
+    throw new AppError("CODE_REQUIRED", "Enter the code that your authenticator app shows, or a recovery code.", {
+      details: { pointer: "/code" },
+    });
+  await inTransaction(ctx, async (tx) => {
+    if (byCode) {
+      await useCode(tx, ctx.userId, code!);
+      await updateSecondFactor(tx.sql, sessionId, true);
+    }
+    for (const turn of turns) await turn.succeeded(tx);
+    await factorQueries.updateVerifiedAt(tx.sql, sessionId, new Date(tx.clock.now()));
+  });
 }
 
 /**

@@ -31,6 +31,13 @@ export const Email = Type.String({
 const password = (description: string) =>
   Type.String({ maxLength: 2000, description, examples: ["correct horse battery staple"] });
 
+const secondFactorCode = Type.String({
+  minLength: 1,
+  maxLength: 40,
+  description: "The six digits of the authenticator app, or a recovery code",
+  examples: ["287082"],
+});
+
 export const SessionCreate = Shape("SessionCreate", "Proof of identity: email and password, or the code of a link", {
   email: Type.Optional(Email),
   password: Type.Optional(password("The password of the account")),
@@ -38,7 +45,9 @@ export const SessionCreate = Shape("SessionCreate", "Proof of identity: email an
     Type.String({
       minLength: 1,
       maxLength: 100,
-      description: "The code of a sign-in link",
+      description:
+        "Alone the code of a sign-in link, or in the browser that was answered CODE_REQUIRED that of the second " +
+        "factor; beside a password the code of the second factor, or a recovery code",
       examples: ["q8zC0vQy1mJ5s2r7T4xB9nK3wE6uH0aL"],
     }),
   ),
@@ -51,7 +60,27 @@ export const PasswordChange = Shape("PasswordChange", "A new password of the cal
 });
 
 export const SessionProof = Shape("SessionProof", "A factor of the caller, proven again", {
-  password: password("The password of the caller"),
+  password: Type.Optional(password("The password of the caller, where there is one")),
+  code: Type.Optional(secondFactorCode),
+});
+
+export const TotpConfirm = Shape("TotpConfirm", "The first code of a new secret", { code: secondFactorCode });
+
+export const NewTotp = Shape(
+  "NewTotp",
+  "A new secret for an authenticator app (RFC 6238), which only this reply shows",
+  {
+    secret: Text("160 bits in base32", "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"),
+    otpauth_url: Text(
+      "The address that the app reads",
+      "otpauth://totp/StatusMesh:olga%40example.org?secret=GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ&issuer=StatusMesh",
+    ),
+    qr: Text("The address as a QR code, in SVG", "<svg></svg>"),
+  },
+);
+
+export const RecoveryCodes = Shape("RecoveryCodes", "Codes that replace one of the app, once each; shown only here", {
+  recovery_codes: Type.Array(Type.String({ examples: ["7K2M-9PQR-4TVW"] }), { description: "Ten codes" }),
 });
 
 export const Session = Shape("Session", "A signed-in browser", {

@@ -11,6 +11,7 @@ import * as tokenQueries from "./token-queries.ts";
 import type { Me } from "./schema.ts";
 import { idleSince } from "./session-queries.ts";
 import { makeSignInLink } from "./sessions.ts";
+import { deletePendingBefore } from "./second-factor/queries.ts";
 import { deleteEndedTurns } from "./turn-queries.ts";
 
 export { type Attempt, type Caller, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
@@ -25,7 +26,7 @@ export {
   unlinkIdentity,
 } from "./identities.ts";
 export { requestMagicLink } from "./magic-link.ts";
-export { lockUser } from "./queries.ts";
+export { lockUser, upsertVerifiedUser } from "./queries.ts";
 export { deviceCookie } from "./device-cookie.ts";
 export { anyoneCanSignIn, needsPassword, requireFreshSession, signInState } from "./factors.ts";
 export { givePassword, hashNewPassword, removePassword, setPassword, verifySession } from "./password.ts";
@@ -38,19 +39,18 @@ export {
   signInCookie,
 } from "./cookies.ts";
 export { SessionCreate } from "./schema.ts";
-export { openedBy, signedInCookies } from "./sign-in.ts";
+export { askingForCode, openedBy, pendingOf, signedInCookies } from "./sign-in.ts";
 export {
-  asSignedIn,
-  endAccess,
-  endSession,
-  listSessions,
-  makeSignInLink,
-  moveSession,
-  openSession,
-  type OpenedSession,
-  openSessionOf,
-  signIn,
-} from "./sessions.ts";
+  admit,
+  type Admitted,
+  CodeRequired,
+  isPending,
+  type LinkedIdentity,
+  requireOpened,
+} from "./second-factor/pending.ts";
+export { beginTotp, confirmTotp, removeTotp, renewRecoveryCodes, resealTotp } from "./second-factor/service.ts";
+export { type OpenedSession } from "./opened-session.ts";
+export { endAccess, endSession, listSessions, makeSignInLink, moveSession, signIn } from "./sessions.ts";
 export {
   accessTokenOf,
   findResourceToken,
@@ -73,6 +73,7 @@ export async function sweepSignIn({ sql, clock }: System): Promise<void> {
     requests: new Date(now - 2 * dayMs),
   });
   await deleteEndedTurns(sql, new Date(now));
+  await deletePendingBefore(sql, new Date(now));
 }
 
 /** The caller: user, organisation, role and scopes. */

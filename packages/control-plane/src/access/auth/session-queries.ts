@@ -146,6 +146,11 @@ export async function deleteSessionBySecret(sql: Db, hash: Buffer): Promise<(Pro
     delete from sessions where secret_hash = ${hash} returning expires_at, verified_at, second_factor`);
 }
 
+/** Records whether the session has proven a second factor. */
+export async function updateSecondFactor(sql: Db, id: string, proven: boolean): Promise<void> {
+  await sql`update sessions set second_factor = ${proven} where id = ${id}`;
+}
+
 export async function updateSessionOrg(sql: Db, userId: string, id: string, orgId: string): Promise<void> {
   await sql`update sessions set org_id = ${orgId} where user_id = ${userId} and id = ${id}`;
 }

@@ -11,15 +11,20 @@ const firstWaitMs = 30_000;
 const longestWaitMs = 15 * minuteMs;
 
 /** Failures within an hour after which each further try waits for its turn. */
-const limits = { address: 10, visitor: 30, device: 10 } as const;
+const limits = { address: 10, visitor: 30, device: 10, code: 10 } as const;
 
-/** The counters of one try: typed address and visitor, or a browser that has signed in to the account before. */
-export type Counted = { address: string; visitor: string } | { device: string };
+/**
+ * The counters of one try: typed address and visitor, or a browser that has signed in to the account before; for the
+ * code of a second factor its user, and the visitor unless the password has counted them.
+ */
+export type Counted = { address: string; visitor: string } | { device: string } | { code: string; visitor?: string };
 
 /** A try that may be judged. It counts as a failure until `succeeded`, so that parallel tries count each other. */
 export interface Turn {
   /** The try was right: it is no failure, and the account's own failures are forgotten. */
   succeeded(system: System): Promise<void>;
+  /** The try was neither right nor wrong: it is no failure, and the failures before it stay. */
+  withdrawn(system: System): Promise<void>;
 }
 
 /**
@@ -57,6 +62,9 @@ export async function takeTurn(system: System, counted: Counted): Promise<Turn> 
       for (const { kind, hash } of keys)
         if (kind === "visitor") await turnQueries.giveBack(system.sql, hash);
         else await turnQueries.deleteTurn(system.sql, hash);
+    },
+    async withdrawn(system) {
+      for (const { hash } of keys) await turnQueries.giveBack(system.sql, hash);
     },
   };
 }

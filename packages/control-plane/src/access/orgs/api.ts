@@ -1,6 +1,6 @@
 import { AuditEntry, AuditPage, AuditQuery } from "../audit/schema.ts";
 import { ListQuery, Session } from "../auth/schema.ts";
-import { callerOf, signedInAs, signedInCookies } from "../auth/service.ts";
+import { askingForCode, callerOf, signedInAs, signedInCookies } from "../auth/service.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { asOwner } from "./access.ts";
 import * as schema from "./schema.ts";
@@ -193,16 +193,16 @@ const invitationRoutes: Route[] = [
       "INVITATION_FOR_ANOTHER",
       "QUOTA_EXCEEDED",
       "UNAUTHENTICATED",
+      "CODE_REQUIRED",
       "CSRF_REJECTED",
       "WEAK_PASSWORD",
       "NOT_FOUND",
     ],
     handle: async ({ ctx, body, http }) => {
-      const opened = await orgs.acceptInvitation(ctx, {
-        ...body,
-        caller: await signedInAs(ctx, http),
-        ...callerOf(ctx, http),
-      });
+      const caller = await signedInAs(ctx, http);
+      const opened = await askingForCode(ctx, http, async () =>
+        orgs.acceptInvitation(ctx, { ...body, caller, ...callerOf(ctx, http) }),
+      );
       http.set("Set-Cookie", await signedInCookies(ctx, opened));
       return { status: 201, body: opened.session };
     },

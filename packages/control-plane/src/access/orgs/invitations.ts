@@ -3,7 +3,8 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { record } from "../audit/service.ts";
 import {
-  asSignedIn,
+  admit,
+  type Admitted,
   type Attempt,
   type Caller,
   givePassword,
@@ -11,8 +12,10 @@ import {
   hashNewPassword,
   requireFreshSession,
   withAttemptRecorded,
-  openSession,
+  type LinkedIdentity,
   type OpenedSession,
+  requireOpened,
+  upsertVerifiedUser,
   userOf,
 } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireEveryScope, requireScope, type System } from "../../platform/context.ts";
@@ -108,8 +111,8 @@ export async function revokeInvitation(ctx: Ctx, orgId: string, id: string): Pro
 /**
  * Accepts an invitation with the code that was mailed to its address. An address without an account gets one and is
  * signed in, because the code proves the mailbox; an address with an account signs in first. `caller` is the session
- * that asks; a token opens no session. Throws INVITATION_INVALID, INVITATION_FOR_ANOTHER, QUOTA_EXCEEDED,
- * UNAUTHENTICATED.
+ * that asks; a token opens no session. A former member with a second factor joins, and is signed in by its code. Throws
+ * INVITATION_INVALID, INVITATION_FOR_ANOTHER, QUOTA_EXCEEDED, UNAUTHENTICATED, CODE_REQUIRED.
  */
 export async function acceptInvitation(
   system: System,
@@ -118,11 +121,13 @@ export async function acceptInvitation(
   const attempt: Attempt = { method: "invitation", email: null, userId: input.caller?.userId ?? null };
   return await withAttemptRecorded(system, attempt, input, async () => {
     const hash = password === undefined ? null : await firstPassword(system, { ...input, password });
-    return await inTransaction(system, async (tx) => {
+    const admitted = await inTransaction(system, async (tx) => {
       const opened = await accept(tx, input, attempt);
-      if (hash !== null) await givePassword(tx, opened.userId, hash);
+      // A pending sign-in is of an account that keeps its password.
+      if (hash !== null && "session" in opened) await givePassword(tx, opened.userId, hash);
       return opened;
     });
+    return requireOpened(admitted);
   });
 }
 
@@ -144,7 +149,7 @@ async function accept(
   tx: System,
   { code, caller, ...browser }: { code: string; caller: Ctx | null } & Caller,
   attempt: Attempt,
-): Promise<OpenedSession> {
+): Promise<Admitted> {
   const pending = async () => await queries.selectInvitation(tx.sql, hashToken(code), new Date(tx.clock.now()));
   const found = await pending();
   if (found === null) throw invalid();
@@ -161,9 +166,10 @@ async function accept(
     if ((await pending()) === null) throw invalid();
     throw new AppError("UNAUTHENTICATED", `Sign in as ${email} first, then open the link again.`);
   }
-  const opened = await join(tx, found, { ...browser, continues: caller !== null }, "POST /api/v1/invitations/accept");
-  if (opened === null) throw invalid();
-  return opened;
+  const first = { method: "invitation", action: "POST /api/v1/invitations/accept" } as const;
+  const admitted = await join(tx, found, { ...browser, continues: caller !== null }, first);
+  if (admitted === null) throw invalid();
+  return admitted;
 }
 
 /** Step of the visitor of an invitation before accepting it. */
@@ -198,19 +204,27 @@ export async function getInvitation(
   };
 }
 
+/** How a person signs in who joins. */
+interface Joining {
+  method: Attempt["method"];
+  /** Action of the audit log. */
+  action: string;
+  /** The identity that the completed sign-in links, for the invited address. */
+  identityOf?(email: string): LinkedIdentity;
+}
+
 /**
  * Accepts the newest invitation to one of these proven addresses and signs its recipient in; null when there is none.
- * `action` is the audit action. Part of the caller's transaction. Throws QUOTA_EXCEEDED.
+ * Part of the caller's transaction. Throws QUOTA_EXCEEDED.
  */
 export async function acceptInvitationTo(
   tx: System,
   emails: readonly string[],
   caller: Caller,
-  action: string,
-): Promise<(OpenedSession & { email: string }) | null> {
+  joining: Joining,
+): Promise<Admitted | null> {
   const found = await queries.selectInvitationTo(tx.sql, emails, new Date(tx.clock.now()));
-  const opened = found === null ? null : await join(tx, found, caller, action);
-  return found === null || opened === null ? null : { ...opened, email: found.email };
+  return found === null ? null : await join(tx, found, caller, joining);
 }
 
 /** Consumes the invitation; null when a concurrent request did. */
@@ -218,17 +232,17 @@ async function join(
   tx: System,
   { id, email, org_id: orgId, role }: queries.InvitationRow,
   caller: Caller,
-  action: string,
-): Promise<OpenedSession | null> {
+  { method, action, identityOf }: Joining,
+): Promise<Admitted | null> {
   const now = new Date(tx.clock.now());
   await lockOrg(tx.sql, orgId);
   if (!(await queries.takeInvitation(tx.sql, id, now))) return null;
-  const opened = await openSession(tx, { ...caller, email, orgId });
+  const userId = await upsertVerifiedUser(tx.sql, newId(), email, now);
   const current = await queries.countMembers(tx.sql, orgId);
-  if (await queries.insertMembership(tx.sql, { org_id: orgId, user_id: opened.userId, role, created_at: now }))
+  if (await queries.insertMembership(tx.sql, { org_id: orgId, user_id: userId, role, created_at: now }))
     await roomForMember(tx, orgId, current);
-  await record(asSignedIn(tx, orgId, opened, caller, action), { resourceId: id, after: { email, role } });
-  return opened;
+  const identity = identityOf?.(email) ?? null;
+  return await admit(tx, { userId, orgId, method, action, identity, resourceId: id, after: { email, role } }, caller);
 }
 
 /** Counts the mail. Throws RATE_LIMITED for too many in a day: revoked and accepted invitations count too. */

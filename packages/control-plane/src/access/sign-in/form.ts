@@ -8,7 +8,7 @@ import { readForm } from "../../platform/http/body.ts";
 import { atRoute } from "../../platform/http/exchange.ts";
 import { securePage } from "../../platform/http/security-headers.ts";
 import { openedBy, SessionCreate, signedInCookies } from "../auth/service.ts";
-import { signInView } from "./pages.ts";
+import { codePath, codeView, signInView } from "./pages.ts";
 
 const maxForm = 16_384;
 
@@ -36,21 +36,43 @@ async function submit(system: System, views: Views, http: Context): Promise<void
     http.redirect(next);
   } catch (error) {
     if (!(error instanceof AppError) || error.status >= 500) throw error;
-    const { view, data, status, headers } = signInView(system.config, {
-      next,
-      refused: { error, email: sent.get("email") ?? "" },
-    });
-    http.status = status;
-    if (error.retryAfterSecs !== null) http.set("Retry-After", String(error.retryAfterSecs));
-    http.type = "text/html; charset=utf-8";
-    http.body = views.render(view, { ...data, frame: null }, system.clock.now());
-    securePage(http);
-    http.set(headers);
+    if (error.code === "CODE_REQUIRED") {
+      http.status = 303;
+      return http.redirect(codePath(next));
+    }
+    const again = sent.has("second") && error.code !== "UNAUTHENTICATED";
+    show(
+      http,
+      views,
+      system,
+      error,
+      again ? codeView({ next, refused: error }) : signInAgain(system, sent, next, error),
+    );
   }
+}
+
+const signInAgain = (system: System, sent: URLSearchParams, next: string, error: AppError) =>
+  signInView(system.config, { next, refused: { error, email: sent.get("email") ?? "" } });
+
+function show(
+  http: Context,
+  views: Views,
+  system: System,
+  { retryAfterSecs }: AppError,
+  { view, data, status, headers }: ReturnType<typeof signInView> | ReturnType<typeof codeView>,
+): void {
+  http.status = status;
+  if (retryAfterSecs !== null) http.set("Retry-After", String(retryAfterSecs));
+  http.type = "text/html; charset=utf-8";
+  http.body = views.render(view, { ...data, frame: null }, system.clock.now());
+  securePage(http);
+  http.set(headers);
 }
 
 /** A form sends empty fields, too; a whole link may be pasted where its code is asked for. */
 function proofIn(sent: URLSearchParams): Record<string, string> {
+  const second = sent.get("second");
+  if (second !== null) return { code: second.trim() };
   const code = sent.get("/code");
   if (code !== null) return { code: code.trim().split("/sign-in/").at(-1)!.split(/[?#]/, 1)[0]! };
   return { email: sent.get("email")?.trim() ?? "", password: sent.get("password") ?? "" };

@@ -1,12 +1,12 @@
 import type { Context } from "koa";
 import type { AppError } from "@statusmesh/shared/errors";
-import { callerOf, signedInCookies, signInCookie } from "../auth/service.ts";
+import { askingForCode, callerOf, isPending, pendingOf, signedInCookies, signInCookie } from "../auth/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../../platform/context.ts";
 import { localPath, page, type Redirect } from "../../platform/html/pages.ts";
 import { problems, SignInProblem } from "./problem.ts";
 import type { Provider, ProviderName } from "./provider.ts";
-import { beginSignIn, finishSignIn, type Providers, requireProvider } from "./service.ts";
+import { beginSignIn, CodeRequiredAt, finishSignIn, type Providers, requireProvider } from "./service.ts";
 import { mayBePopup, secretAddress } from "../../platform/http/security-headers.ts";
 import { ownCommand } from "../../platform/program.ts";
 
@@ -19,6 +19,11 @@ export const signInPages = (providers: Providers) => [
     return ctx.config.auth.required
       ? signInView(ctx.config, { next, asked: query["asked"] === "1" })
       : { redirect: next };
+  }),
+  page("/sign-in/code", "public", async ({ ctx, query, http }) => {
+    const next = localPath(query["next"]);
+    const waits = await isPending(ctx, pendingOf(ctx, http));
+    return waits ? codeView({ next, refused: null }) : { redirect: `/sign-in?next=${encodeURIComponent(next)}` };
   }),
   ...(["github", "google", "oidc"] as const).flatMap((name) => [begin(name, providers), comeBack(name, providers)]),
 ];
@@ -42,11 +47,13 @@ const comeBack = (name: ProviderName, providers: Providers) =>
     const provider = requireProvider(providers, name);
     if (http.method !== "GET") return { redirect: "/sign-in" };
     return await shown(ctx, provider, "/", async () => {
-      const { opened, returnTo } = await finishSignIn(ctx, provider, {
-        ...callerOf(ctx, http),
-        query: http.search,
-        browser: flowOf(ctx.config, http),
-      });
+      const { opened, returnTo } = await askingForCode(ctx, http, async () =>
+        finishSignIn(ctx, provider, {
+          ...callerOf(ctx, http),
+          query: http.search,
+          browser: flowOf(ctx.config, http),
+        }),
+      );
       return {
         redirect: returnTo,
         headers: { "Set-Cookie": [...(await signedInCookies(ctx, opened)), endOfFlow(ctx.config)] },
@@ -59,6 +66,7 @@ async function shown(ctx: System, provider: Provider, next: string, work: () => 
   try {
     return await work();
   } catch (error) {
+    if (error instanceof CodeRequiredAt) return { redirect: codePath(error.returnTo) };
     if (!(error instanceof SignInProblem)) throw error;
     ctx.log.warn(
       { provider: provider.name, reason: error.reason, err: error.message },
@@ -80,6 +88,17 @@ const flowOf = (config: Config, http: Context): string | null => http.cookies.ge
 const flowCookie = (config: Config, value: string, secs = flowSecs): string =>
   signInCookie(config, cookieName(config), value, secs);
 const endOfFlow = (config: Config): string => flowCookie(config, "", 0);
+
+/** The second step of a sign-in, which works without scripts. */
+export const codePath = (next: string): string => `/sign-in/code?next=${encodeURIComponent(next)}`;
+
+/** The page of the second step; `refused`: why the code was not accepted. */
+export const codeView = ({ next, refused }: { next: string; refused: AppError | null }) => ({
+  view: "auth/sign-in-code" as const,
+  data: { next, problem: refused?.message ?? null },
+  status: refused?.status ?? 200,
+  headers: searchless,
+});
 
 interface SignInState {
   /** Where to go afterwards. */

@@ -1,15 +1,15 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { record } from "../audit/service.ts";
 import {
   accountOf,
-  asSignedIn,
+  admit as admitUser,
+  type Admitted,
   type Attempt,
   type Attested,
   type Caller,
-  linkTo,
+  CodeRequired,
+  type LinkedIdentity,
   recordAttempt,
   type OpenedSession,
-  openSessionOf,
 } from "../auth/service.ts";
 import type { Config } from "../../config/config.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
@@ -95,7 +95,8 @@ export interface Return extends Caller {
 
 /**
  * Completes a flow, once: signs in the account that is linked to the identity or has an attested address, or accepts
- * an invitation to such an address. Throws a {@link SignInProblem}. Every outcome is in `login_attempts`.
+ * an invitation to such an address. Throws a {@link SignInProblem}, and {@link CodeRequiredAt} where the account has a
+ * second factor. Every outcome is in `login_attempts`.
  */
 export async function finishSignIn(
   system: System,
@@ -110,22 +111,36 @@ export async function finishSignIn(
     // Apart: the sign-in that is refused then would undo it.
     if (person.role === null)
       await inTransaction(system, async (tx) => followGroups(tx, attested, input, actionOf(provider.name)));
-    const admitted = await inTransaction(system, async (tx) =>
+    const { admitted, invited } = await inTransaction(system, async (tx) =>
       admit(tx, { ...person, provider: provider.name }, input),
     );
-    await recordAttempt(system, { ...attempt, userId: admitted.opened.userId }, input, "ok");
+    attempt.userId = admitted.userId;
     // The invitation page has nothing more to offer.
-    return {
-      opened: admitted.opened,
-      returnTo: admitted.invited && returnTo.startsWith("/invitations/") ? "/" : returnTo,
-    };
+    const next = invited && returnTo.startsWith("/invitations/") ? "/" : returnTo;
+    if ("browser" in admitted) throw new CodeRequiredAt(admitted.browser, next);
+    await recordAttempt(system, attempt, input, "ok");
+    return { opened: admitted, returnTo: next };
   } catch (error) {
+    if (error instanceof CodeRequired) {
+      await recordAttempt(system, attempt, input, "code_required");
+      throw error;
+    }
     const problem =
       error instanceof AppError && error.code === "QUOTA_EXCEEDED"
         ? new SignInProblem("member_limit", error.message, { cause: error })
         : error;
     await recordAttempt(system, attempt, input, problem instanceof SignInProblem ? problem.reason : "error");
     throw problem;
+  }
+}
+
+/** CODE_REQUIRED of a sign-in with a provider, with the path that it leads to. */
+export class CodeRequiredAt extends CodeRequired {
+  readonly returnTo: string;
+
+  constructor(browser: string, returnTo: string) {
+    super(browser);
+    this.returnTo = returnTo;
   }
 }
 
@@ -159,21 +174,20 @@ async function admit(
   tx: System,
   person: Attested & Person,
   caller: Caller,
-): Promise<{ opened: OpenedSession; invited: boolean }> {
-  const action = actionOf(person.provider);
+): Promise<{ admitted: Admitted; invited: boolean }> {
+  const { provider: method, issuer, subject } = person;
+  const action = actionOf(method);
+  const identityOf = (email: string): LinkedIdentity => ({ provider: method, issuer, subject, email });
   if (person.role) await followGroups(tx, { ...person, role: person.role }, caller, action);
   const account = await accountOf(tx, person);
   if (account !== null) {
-    const opened = await openSessionOf(tx, { ...account, ...caller });
-    const linked = account.linkedBy === null ? {} : { after: { linked: person.provider, email: account.linkedBy } };
-    await record(asSignedIn(tx, account.orgId, opened, caller, action), { resourceId: opened.session.id, ...linked });
-    return { opened, invited: false };
+    const { userId, orgId, linkedBy } = account;
+    const linked =
+      linkedBy === null ? {} : { identity: identityOf(linkedBy), after: { linked: method, email: linkedBy } };
+    return { admitted: await admitUser(tx, { userId, orgId, method, action, ...linked }, caller), invited: false };
   }
-  const opened = await acceptInvitationTo(tx, person.verified, caller, action);
-  if (opened !== null) {
-    await linkTo(tx, opened.userId, person, opened.email);
-    return { opened, invited: true };
-  }
+  const admitted = await acceptInvitationTo(tx, person.verified, caller, { method, action, identityOf });
+  if (admitted !== null) return { admitted, invited: true };
   if (person.verified.length === 0)
     throw new SignInProblem("email_unverified", "the provider attests no verified address", { email: person.email });
   if (person.role === null)

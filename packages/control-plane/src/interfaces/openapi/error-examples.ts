@@ -33,6 +33,14 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
   },
   UNAUTHENTICATED: { message: "Sign in, or send a token as Authorization: Bearer sm_live_…." },
   INVALID_CREDENTIALS: { message: "The email address or the password is wrong." },
+  CODE_REQUIRED: {
+    message: "Enter the code that your authenticator app shows, or one of your recovery codes.",
+    details: { pointer: "/code" },
+  },
+  CODE_INVALID: {
+    message: "The code is wrong, or it was used already. Enter the one that the app shows now, or a recovery code.",
+    details: { pointer: "/code" },
+  },
   FRESH_SIGN_IN_REQUIRED: {
     message: "This change needs a sign-in within the last 15 minutes. Confirm that it is you, or sign in again.",
     details: { proofs: ["password"] },

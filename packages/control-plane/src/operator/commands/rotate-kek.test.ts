@@ -111,6 +111,9 @@ async function scene() {
   await hook(sealed, sealSecret(ctx, { id: sealed, org_id: ctx.orgId }, "hook-0"));
   await hook(newId(), "plain:hook-1");
   await hook(newId(), "plain:hook-2");
+  await sql`
+    insert into totp_factors (user_id, secret)
+    values (${ctx.userId}, ${ctx.sealer.seal("GEZDGNBV", `users/${ctx.userId}/totp`)})`;
   return { ctx, targets, channel, run };
 }
 
@@ -121,7 +124,7 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
       order by id`;
   const lines: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => lines.push(line), 2), 0);
-  t.strictSame(lines.slice(0, 9), [
+  t.strictSame(lines.slice(0, 10), [
     "targets: 5 of 6 sealed anew",
     "certificates: 0 of 0 sealed anew",
     "heartbeats: 0 of 0 sealed anew",
@@ -131,6 +134,7 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
     "subscribers: 3 of 3 sealed anew",
     "failed responses: 1 of 1 sealed anew",
     "waiting runs: 1 of 1 sealed anew",
+    "second factors: 1 of 1 sealed anew",
   ]);
 
   const text = await stored();
@@ -158,7 +162,7 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
 
   const again: string[] = [];
   t.equal(await resealAll(under(system, both), (line) => again.push(line)), 0);
-  t.strictSame(again.slice(0, 9), [
+  t.strictSame(again.slice(0, 10), [
     "targets: 0 of 6 sealed anew",
     "certificates: 0 of 0 sealed anew",
     "heartbeats: 0 of 0 sealed anew",
@@ -168,6 +172,7 @@ t.test("every secret is sealed under the new key, and nothing else changes", asy
     "subscribers: 0 of 3 sealed anew",
     "failed responses: 0 of 1 sealed anew",
     "waiting runs: 0 of 1 sealed anew",
+    "second factors: 0 of 1 sealed anew",
   ]);
 });
 

@@ -1,3 +1,4 @@
+import { resealTotp } from "../../access/auth/service.ts";
 import { resealChannels, resealPushKeys } from "../../alerting/channels/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../../platform/context.ts";
@@ -33,6 +34,7 @@ const stores: readonly {
   { name: "subscribers", reseal: resealSubscribers },
   { name: "failed responses", reseal: resealSnapshots },
   { name: "waiting runs", reseal: resealWaitingRuns },
+  { name: "second factors", reseal: resealTotp },
 ];
 
 /**

@@ -4,7 +4,10 @@ import { type Db, valueOf } from "./sql.ts";
 const known = new WeakMap<object, Map<string, Promise<string>>>();
 
 /** The key of the installation with this name, which all replicas have. */
-export async function signingKey(sql: Db, name: "cursor" | "plan" | "acknowledge" | "device"): Promise<string> {
+export async function signingKey(
+  sql: Db,
+  name: "cursor" | "plan" | "acknowledge" | "device" | "recovery",
+): Promise<string> {
   const keys = known.get(sql) ?? new Map<string, Promise<string>>();
   known.set(sql, keys);
   let key = keys.get(name);
