@@ -93,11 +93,19 @@ export const folders = {
     },
   },
   "alerting/deliveries": {
-    owns: ["channel_health", "channel_rounds", "deliveries", "delivery_attempts"],
+    owns: [
+      "channel_alert_incidents",
+      "channel_alerts",
+      "channel_health",
+      "channel_rounds",
+      "deliveries",
+      "delivery_attempts",
+    ],
     joins: {
       "a region as a cause, by its name": ["regions"],
       "a claimed delivery with its channel": ["channels", "orgs"],
       "a message with its monitors": ["incidents", "targets"],
+      "the alert of a monitor that flaps stays open": ["target_states"],
       "who has acknowledged the incident of a notice": ["incident_events", "incidents"],
       "channels that a notice is for": ["target_alerts"],
       "what flaps may be acknowledged while it is up": ["target_states"],

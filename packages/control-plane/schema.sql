@@ -358,6 +358,36 @@ create table users (
 
 -- alerting ------------------------------------------------------------------------------------------------------------
 
+create table channel_alert_incidents (
+  incident_id uuid not null,
+  channel_id uuid not null,
+  key uuid not null,
+  joined_at timestamp with time zone not null,
+  PRIMARY KEY (incident_id, channel_id),
+  FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE CASCADE,
+  FOREIGN KEY (incident_id) REFERENCES incidents(id) ON DELETE CASCADE
+);
+CREATE INDEX channel_alert_incidents_by_key ON channel_alert_incidents USING btree (channel_id, key);
+
+create table channel_alerts (
+  channel_id uuid not null,
+  key uuid not null,
+  candidates text[] not null,
+  cause text,
+  last_opening_at timestamp with time zone not null,
+  updated_at timestamp with time zone,
+  delivery_id uuid,
+  events text[] not null default '{}'::text[],
+  triggered_at timestamp with time zone,
+  acknowledged_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  PRIMARY KEY (channel_id, key),
+  FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE CASCADE
+);
+CREATE INDEX channel_alerts_by_delivery ON channel_alerts USING btree (delivery_id) WHERE (delivery_id IS NOT NULL);
+CREATE INDEX channel_alerts_by_key ON channel_alerts USING btree (key);
+CREATE INDEX channel_alerts_open ON channel_alerts USING btree (channel_id, last_opening_at) WHERE (ended_at IS NULL);
+
 create table channel_health (
   channel_id uuid not null,
   last_at timestamp with time zone,
@@ -482,7 +512,7 @@ create table deliveries (
   PRIMARY KEY (id),
   UNIQUE (incident_id, channel_id, reason, seq),
   CHECK ((held_by = ANY (ARRAY['failures'::text, 'hours'::text, 'over'::text]))),
-  CHECK ((reason = ANY (ARRAY['opened'::text, 'reminder'::text, 'unacknowledged'::text, 'escalated'::text, 'reopened'::text, 'resolved'::text]))),
+  CHECK ((reason = ANY (ARRAY['opened'::text, 'reminder'::text, 'unacknowledged'::text, 'escalated'::text, 'reopened'::text, 'acknowledged'::text, 'resolved'::text]))),
   CHECK ((state = ANY (ARRAY['pending'::text, 'held'::text, 'delivered'::text, 'dead'::text, 'dropped'::text]))),
   FOREIGN KEY (channel_id) REFERENCES channels(id) ON DELETE SET NULL,
   FOREIGN KEY (incident_id) REFERENCES incidents(id) ON DELETE CASCADE,
@@ -787,7 +817,7 @@ create table hook_events (
   id text not null,
   received_at timestamp with time zone not null,
   PRIMARY KEY (source, id),
-  CHECK ((source = ANY (ARRAY['telegram'::text, 'whatsapp'::text, 'resend'::text, 'sms'::text])))
+  CHECK ((source = ANY (ARRAY['telegram'::text, 'whatsapp'::text, 'resend'::text, 'sms'::text, 'pagerduty'::text])))
 );
 CREATE INDEX hook_events_by_time ON hook_events USING btree (received_at);
 

@@ -1356,7 +1356,7 @@ create table deliveries (
   channel_name    text not null,
   channel_kind    text not null,
   reason          text not null
-    check (reason in ('opened', 'reminder', 'unacknowledged', 'escalated', 'reopened', 'resolved')),
+    check (reason in ('opened', 'reminder', 'unacknowledged', 'escalated', 'reopened', 'acknowledged', 'resolved')),
   -- Number of the notice among those of its reason, from 0.
   seq             integer not null,
   -- Content of the notice at the time of the event.
@@ -1399,6 +1399,39 @@ create index deliveries_messages on deliveries (channel_id, next_attempt_at)
 create index deliveries_alone on deliveries (channel_id, next_attempt_at) where state = 'pending' and alone;
 create index deliveries_members on deliveries (message_id)
   where state = 'pending' and message_id is not null and message_id <> id;
+
+-- Alerts at pagers, and groups of webhooks: incidents of one cause under one key. Times are those of the database's
+-- clock.
+create table channel_alerts (
+  channel_id      uuid not null references channels on delete cascade,
+  -- The id of the first incident; dedup_key of PagerDuty, alias of Opsgenie.
+  key             uuid not null,
+  -- What the first monitor may share with others, as host:value and tag:value, until one of it is the cause.
+  candidates      text[] not null,
+  cause           text,
+  last_opening_at timestamptz not null,
+  -- The last event with texts, accepted or not, and the delivery that carried the last event of any type.
+  updated_at      timestamptz,
+  delivery_id     uuid,
+  events          text[] not null default '{}',
+  -- What the receiver has accepted.
+  triggered_at    timestamptz,
+  acknowledged_at timestamptz,
+  ended_at        timestamptz,
+  primary key (channel_id, key)
+);
+create index channel_alerts_open on channel_alerts (channel_id, last_opening_at) where ended_at is null;
+create index channel_alerts_by_delivery on channel_alerts (delivery_id) where delivery_id is not null;
+create index channel_alerts_by_key on channel_alerts (key);
+
+create table channel_alert_incidents (
+  incident_id uuid not null references incidents on delete cascade,
+  channel_id  uuid not null references channels on delete cascade,
+  key         uuid not null,
+  joined_at   timestamptz not null,
+  primary key (incident_id, channel_id)
+);
+create index channel_alert_incidents_by_key on channel_alert_incidents (channel_id, key);
 
 create table delivery_attempts (
   delivery_id uuid not null references deliveries on delete cascade,
@@ -1715,7 +1748,7 @@ create table declared_files (
 
 -- Handled events of vendors, which send an event again until it is acknowledged.
 create table hook_events (
-  source      text not null check (source in ('telegram', 'whatsapp', 'resend', 'sms')),
+  source      text not null check (source in ('telegram', 'whatsapp', 'resend', 'sms', 'pagerduty')),
   id          text not null,
   received_at timestamptz not null,
   primary key (source, id)

@@ -54,6 +54,13 @@ export const linkedChannels = {
       "^[a-z]{2,3}(?:_[A-Za-z]{2,4})?$",
     ),
   }),
+  pagerduty: Type.Object({
+    signing_secret: secret(
+      "Signing secret of the webhook subscription at PagerDuty; empty turns /hooks/pagerduty off",
+      "a secret of at least 16 characters without spaces",
+      "^(?:[!-~]{16,256})?$",
+    ),
+  }),
   resend: Type.Object({
     signing_secret: secret(
       "Signing secret of the webhook at Resend; empty turns /hooks/resend off",

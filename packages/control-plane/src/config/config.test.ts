@@ -73,6 +73,7 @@ t.test("without a file and variables every key has its default", async (t) => {
         template_name: "statusmesh_alert",
         template_language: "en",
       },
+      pagerduty: { signing_secret: "" },
       resend: { signing_secret: "" },
       endpoints: Object.fromEntries(endpointNames.map((name) => [name, ""])),
     },

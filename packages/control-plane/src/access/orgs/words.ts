@@ -45,6 +45,7 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /hooks/slack": "Acknowledged from Slack: incident",
   "POST /hooks/telegram": "Changed from Telegram: channel",
   "POST /hooks/whatsapp": "Changed from WhatsApp: channel",
+  "POST /hooks/pagerduty": "Acknowledged at PagerDuty: incident",
   "POST /hooks/resend": "Disabled by a report of Resend: channel",
   "POST /confirm/{code}": "Confirmed the address of channel",
   "POST /unsubscribe/{id}/{code}": "Unsubscribed from channel",

@@ -5,6 +5,7 @@ import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { deliveryScene } from "../../testing/deliveries.ts";
 import { until } from "../../testing/clock.ts";
+import { incidentsOf } from "../../testing/rounds.ts";
 import { openIncident, outboxNotice, webhookTo } from "../../testing/scene.ts";
 import { serveWhole } from "../../testing/whole-app.ts";
 import { newOrg } from "../../testing/world.ts";
@@ -25,6 +26,8 @@ const w = await scene.world(t, {
   SM_CHANNELS__WHATSAPP__APP_SECRET: "secret-of-the-app",
   SM_CHANNELS__WHATSAPP__VERIFY_TOKEN: "token-of-the-handshake",
   SM_CHANNELS__WHATSAPP__NUMBER: "+15550001111",
+  SM_CHANNELS__PAGERDUTY__SIGNING_SECRET: "secret-of-the-pager+/=",
+  SM_CHANNELS__ENDPOINTS__PAGERDUTY: sink.url,
   SM_CHANNELS__ENDPOINTS__SLACK: sink.url,
   SM_CHANNELS__ENDPOINTS__TELEGRAM: sink.url,
   SM_CHANNELS__ENDPOINTS__TWILIO: sink.url,
@@ -436,4 +439,102 @@ t.test("guesses of an address are limited", async (t) => {
   for (let at = 0; at < 60; at++) statuses.push((await ask("POST", `/a/${"B".repeat(43)}`)).status);
   t.ok(statuses.includes(404) || statuses[0] === 429);
   t.equal(statuses.at(-1), 429);
+});
+
+t.test("an acknowledgement at PagerDuty covers the incidents that its alert had then", async (t) => {
+  const routing = { type: "pagerduty", routing_key: "0123456789abcdef0123456789abcdef" } as const;
+  const channel = (await createChannel(owner, { name: "Pager", config: routing })).id;
+  const [a, b, c, d] = await incidentsOf(w, "gw-1", 4, [channel]);
+  const at = clock.now();
+  /** The alert of `a` has these, of which the last joined after the acknowledgement. */
+  await sql`
+    insert into channel_alerts (channel_id, key, candidates, cause, last_opening_at, updated_at, triggered_at)
+    values (${channel}, ${a!.incidentId}, '{}', 'host:gw-1', ${new Date(at)}, ${new Date(at)}, ${new Date(at)})`;
+  const join = async (id: string, secs: number) =>
+    await sql`
+      insert into channel_alert_incidents (incident_id, channel_id, key, joined_at)
+      values (${id}, ${channel}, ${a!.incidentId}, ${new Date(at + secs * 1000)})`;
+  for (const [pair, secs] of [
+    [a!, 0],
+    [b!, 10],
+    [c!, 20],
+    [d!, 40],
+  ] as const)
+    await join(pair.incidentId, secs);
+  await sql`
+    update incidents set ended_at = ${new Date(at)}, outage_since = null where id = ${c!.incidentId}`;
+  await scene.write(
+    w,
+    [a!, b!, d!].map((pair) => outboxNotice(owner, pair, "opened")),
+  );
+  const body = (changes: object = {}) => ({
+    event: {
+      id: newId(),
+      event_type: "incident.acknowledged",
+      resource_type: "incident",
+      occurred_at: new Date(at + 30_000).toISOString(),
+      agent: { id: "PLH1HKV", summary: "Olga Petrova", type: "user_reference" },
+      data: { id: "Q1", type: "incident", incident_key: a!.incidentId, status: "acknowledged" },
+      ...changes,
+    },
+  });
+  const sign = (text: string, secret = "secret-of-the-pager+/=") =>
+    `v1=${createHmac("sha256", secret).update(text).digest("hex")}`;
+  const hook = (event: object, signature?: string) =>
+    ask("POST", "/hooks/pagerduty", event, { "x-pagerduty-signature": signature ?? sign(JSON.stringify(event)) });
+  const who = async () =>
+    await Promise.all([a!, b!, c!, d!].map(async ({ incidentId }) => (await acknowledged(incidentId)) !== null));
+
+  const event = body();
+  const text = JSON.stringify(event);
+  for (const forged of [
+    "",
+    "v1=",
+    sign(text).slice(3),
+    sign(text, "another secret of a pager"),
+    sign(`${text} `),
+    "v0=x",
+  ])
+    t.equal((await hook(event, forged)).status, 401, forged);
+  for (const other of [
+    body({ event_type: "incident.resolved" }),
+    body({ event_type: "pagey.ping", data: { type: "ping", message: "Hello from your friend Pagey!" } }),
+    body({ data: { incident_key: newId() } }),
+    body({ data: { incident_key: "' or true --" } }),
+    body({ data: null }),
+    body({ occurred_at: new Date(at - 4 * 86_400_000).toISOString() }),
+    body({ occurred_at: "soon" }),
+    {},
+  ])
+    t.equal((await hook(other)).status, 200, "ignored");
+  t.strictSame(await who(), [false, false, false, false]);
+
+  t.equal((await hook(event, `v1=${"0".repeat(64)}, ${sign(text)}`)).status, 200, "while a secret is replaced");
+  t.strictSame(await who(), [true, true, false, false]);
+  const { items } = await listEvents(owner, b!.incidentId, { limit: 10, offset: 0 });
+  matchObject(t, items, [
+    {
+      kind: "acknowledged",
+      actor: { type: "channel", id: channel },
+      detail: { channel_type: "pagerduty", person: "Olga Petrova" },
+    },
+  ]);
+  t.strictSame(
+    (await sql`select id from deliveries where channel_id = ${channel} and reason = 'acknowledged'`).length,
+    0,
+    "PagerDuty is not told what it knows",
+  );
+  await unacknowledgeIncident(owner, a!.incidentId);
+  t.equal((await hook(event)).status, 200, "a replay");
+  t.strictSame(await who(), [false, true, false, false]);
+
+  // A second channel with an alert of that key: nothing says which of them was acknowledged.
+  const second = (await createChannel(owner, { name: "Second", config: routing })).id;
+  await sql`
+    insert into channel_alerts (channel_id, key, candidates, last_opening_at)
+    values (${second}, ${a!.incidentId}, '{}', ${new Date(at)})`;
+  await sql`
+    insert into channel_alert_incidents values (${d!.incidentId}, ${second}, ${a!.incidentId}, ${new Date(at)})`;
+  t.equal((await hook(body({ occurred_at: new Date(at + 50_000).toISOString() }))).status, 200);
+  t.strictSame(await who(), [false, true, false, true], "what both have");
 });

@@ -1,7 +1,14 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { type ActorCtx, asSystem, type System } from "../../platform/context.ts";
 import { kindLabel, maxNameLength, plain } from "../channels/service.ts";
-import { everythingTold, lastTold, laterIncidents, linkedChannel, type LinkedChannel } from "../deliveries/service.ts";
+import {
+  acknowledgeAlerts,
+  everythingTold,
+  lastTold,
+  laterIncidents,
+  linkedChannel,
+  type LinkedChannel,
+} from "../deliveries/service.ts";
 import { acknowledgeFromChannel, acknowledgeManyFromChannel, incidentOf } from "../incidents/service.ts";
 import { selectCauses } from "./queries.ts";
 
@@ -111,6 +118,21 @@ export async function acknowledgeReply(
   const open = new Set(told.flatMap(({ incident_ids: ids }) => ids)).size;
   const more = left > 0 ? ` ${left} not acknowledged: reply "ack all".` : "";
   return `Acknowledged ${incidents(count)}. ${open} open.${more}`;
+}
+
+/**
+ * Acknowledges the incidents that an alert at a pager had at `at`, as its channel. Where several channels have alerts
+ * of the same key, nothing says which of them it was: only what all of them have is acknowledged. Returns the number of
+ * new acknowledgements.
+ */
+export async function acknowledgeAtPager(
+  tx: System,
+  { kind, key, at, ...by }: Acknowledger & { kind: string; key: string; at: Date },
+): Promise<number> {
+  const [first, ...others] = await acknowledgeAlerts(tx.sql, { kind, key, at });
+  if (first === undefined) return 0;
+  const ids = first.incident_ids.filter((id) => others.every(({ incident_ids }) => incident_ids.includes(id)));
+  return await acknowledgeAs(tx, first, ids, by);
 }
 
 const none = (linked: LinkedChannel): LinkedChannel => ({ ...linked, incident_ids: [] });

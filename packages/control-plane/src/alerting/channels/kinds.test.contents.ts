@@ -126,6 +126,28 @@ export const rounds: Record<string, Content> = {
   "round, opened and ended": round([line({ ...over, said: "brief", brief: 1, names: [], brief_names: ["Blog"] })]),
 };
 
+const group = { key: notice.incident_id, cause: host, open: 5 };
+
+/** Messages of kinds whose incidents share alerts or groups. */
+export const shared: Record<"alert" | "group", Record<string, Content>> = {
+  alert: {
+    "alert, updated": {
+      ...round([line({ cause: host, fresh: 5, open: 5, names })]),
+      alert: { key: notice.incident_id, events: ["update"] },
+    },
+    "alert, acknowledged": {
+      kind: "notice",
+      notice: { ...silent, reason: "acknowledged" },
+      alert: { key: notice.incident_id, events: ["acknowledge"] },
+    },
+    "alert, resolved": {
+      ...round([line({ ...over, said: "resolved", cause: host, recovered: 5, names })], { acknowledge_url: null }),
+      alert: { key: notice.incident_id, events: ["resolve"] },
+    },
+  },
+  group: { "opened, in a group": { kind: "notice", notice, group } },
+};
+
 /** A hostile name: mentions, formatting, a hidden link, a closing tag and a right-to-left override. */
 const hostileName = "<!channel> @everyone <https://evil|click> *x* _y_ ~z~ `c` [a](https://evil) </b> \u202e";
 const longText = `<b>${"&<users/all>*\\_`@here|<@U123>\u202e\u0007\n😀".repeat(500)}`;

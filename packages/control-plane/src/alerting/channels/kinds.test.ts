@@ -10,9 +10,9 @@ import { createOutbound } from "../../platform/outbound/client.ts";
 import { type SinkAnswer, startSink } from "../../testing/sink.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { exampleKeys, kindCases, type Sent } from "./kinds.test.cases.ts";
-import { contents, hostileContents, hostileRounds, rounds } from "./kinds.test.contents.ts";
+import { contents, hostileContents, hostileRounds, rounds, shared } from "./kinds.test.contents.ts";
 import { type ChannelConfig, channelKinds, type ChannelType, kindOf } from "./kinds/index.ts";
-import { type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
+import { type ChannelKind, type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
 import type { Content } from "./message.ts";
 import { ChannelCreate } from "./schema.ts";
 import { sealConfig } from "./sealing.ts";
@@ -63,8 +63,10 @@ const messageOf = (content: Content): ChannelMessage => ({
   content,
   sentAt: Date.parse("2026-11-22T14:04:00.000Z"),
 });
-const contentsOf = (type: ChannelType) =>
-  channelKinds[type].rounds === "never" ? contents : { ...contents, ...rounds };
+function contentsOf(type: ChannelType): Record<string, Content> {
+  const { rounds: has, shares } = channelKinds[type] as ChannelKind;
+  return { ...contents, ...(has === "never" ? {} : rounds), ...(shares === undefined ? {} : shared[shares]) };
+}
 
 /** Sends through a stored channel to the sink. Returns the HTTP status; the DeliveryError where that fails. */
 async function deliver(type: ChannelType, deadlineMs?: number): Promise<number | null | DeliveryError> {

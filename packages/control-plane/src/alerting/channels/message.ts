@@ -3,7 +3,15 @@ import { duration } from "../../platform/html/format.ts";
 import type { Severity } from "@statusmesh/shared/severity";
 import { minuteIn } from "../../platform/zoned.ts";
 
-export const reasons = ["opened", "reminder", "unacknowledged", "escalated", "reopened", "resolved"] as const;
+export const reasons = [
+  "opened",
+  "reminder",
+  "unacknowledged",
+  "escalated",
+  "reopened",
+  "acknowledged",
+  "resolved",
+] as const;
 export type Reason = (typeof reasons)[number];
 
 /** The content of a notification. Stored with the delivery as it was then; every channel kind renders from it. */
@@ -48,7 +56,7 @@ export interface Notice {
 }
 
 /** What a message or a line of it says first. `brief`: opened and ended before the channel was told. */
-export type Said = Exclude<Reason, "reopened"> | "brief";
+export type Said = Exclude<Reason, "reopened" | "acknowledged"> | "brief";
 
 /** Incidents of one cause, in one message. */
 export interface RoundLine {
@@ -101,6 +109,25 @@ export interface MailThread {
   earlier: readonly string[];
 }
 
+/** What an alert at a pager does next. */
+export type AlertEvent = "trigger" | "update" | "acknowledge" | "resolve";
+
+/** The alert that the incidents of a message share at a pager. */
+export interface Alert {
+  key: string;
+  events: readonly AlertEvent[];
+}
+
+/** Incidents of one cause, for receivers that group notices themselves. */
+export interface Group {
+  /** The id of the first incident. */
+  key: string;
+  /** Null while it has one incident. */
+  cause: { kind: "host" | "tag"; value: string } | null;
+  /** Open incidents of the group that the channel was told of. */
+  open: number;
+}
+
 /** Content of a message. `test` is a test message, `reply` answers a message of a person. */
 export type Content = (
   | { kind: "notice"; notice: Notice }
@@ -110,6 +137,10 @@ export type Content = (
 ) & {
   /** Time zone of the organisation, in which people read times; UTC when left out. */
   zone?: string;
+  /** For pagers. */
+  alert?: Alert;
+  /** For webhooks. */
+  group?: Group;
 };
 
 /** Content about one incident. */

@@ -96,13 +96,25 @@ export function hostOf(system: System, channel: StoredChannel): string | null {
   }
 }
 
-/** Kinds whose channels may have rounds, and those that have them unless the channel says otherwise. */
-export function roundKinds(): { possible: string[]; usual: string[] } {
-  const kinds = Object.values(channelKinds);
-  const of = (chosen: readonly ChannelKind["rounds"][]) =>
-    kinds.filter(({ rounds }) => chosen.includes(rounds)).map(({ type }) => type);
-  return { possible: of(["usual", "possible"]), usual: of(["usual"]) };
+/**
+ * Kinds whose channels may have rounds, those that have them unless the channel says otherwise, and those whose
+ * incidents share alerts.
+ */
+export function roundKinds(): { possible: string[]; usual: string[]; alerts: string[] } {
+  const of = (chosen: (kind: ChannelKind) => boolean) =>
+    Object.values<ChannelKind>(channelKinds as never)
+      .filter(chosen)
+      .map(({ type }) => type);
+  return {
+    possible: of(({ rounds }) => rounds !== "never"),
+    usual: of(({ rounds }) => rounds === "usual"),
+    alerts: of(({ shares }) => shares === "alert"),
+  };
 }
+
+/** How incidents of one cause share a key at the receivers of a kind; null: not at all. */
+export const sharesOf = (kind: string): "alert" | "group" | null =>
+  isChannelType(kind) ? ((channelKinds[kind] as ChannelKind).shares ?? null) : null;
 
 /** True for kinds that people read, false for those of machines. */
 export const isForPeople = (kind: string): boolean => isChannelType(kind) && channelKinds[kind].rounds === "usual";

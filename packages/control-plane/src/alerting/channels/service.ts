@@ -58,6 +58,7 @@ export {
   replyThrough,
   roundKinds,
   sendThrough,
+  sharesOf,
   tellVendor,
 } from "./sending.ts";
 export { testChannel, testConfig } from "./test-messages.ts";

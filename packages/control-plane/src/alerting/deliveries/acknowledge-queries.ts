@@ -94,3 +94,35 @@ export async function selectRegionNames(sql: Db, ids: readonly string[]): Promis
     select id, name from regions where id = any(${arrayOf(ids)}::text[])`;
   return Object.fromEntries(rows.map(({ id, name }) => [id, name]));
 }
+
+/** Difference of clocks for which an acknowledgement at a pager still counts as later than its alert, minutes. */
+const skewMinutes = 1;
+
+/**
+ * Channels with an alert of this key at a pager that was acknowledged there at `at`, and the incidents of it that were
+ * open then and are. Notes the acknowledgement where there is one such channel, so that it is not sent back.
+ */
+export async function acknowledgeAlerts(
+  sql: Db,
+  { kind, key, at }: { kind: string; key: string; at: Date },
+): Promise<LinkedChannel[]> {
+  const cut = sql`case when a.triggered_at <= ${at}::timestamptz + make_interval(mins => ${skewMinutes})
+    then greatest(a.triggered_at, ${at}) else ${at} end`;
+  const linked = await sql<LinkedChannel[]>`
+    select c.org_id, ${channelJson(sql)}, array(
+      select i.id from channel_alert_incidents m join incidents i on i.id = m.incident_id
+      where m.channel_id = c.id and m.key = a.key and m.joined_at <= ${cut} and i.outage_since <= ${cut}
+        and i.ended_at is null and not i.retracted order by i.id) as incident_ids
+    from channel_alerts a
+    join channels c on c.id = a.channel_id and c.kind = ${kind} and c.enabled
+    join orgs o on o.id = c.org_id and o.deleted_at is null
+    where a.key = ${key}
+    order by c.id
+    for no key update of c`;
+  if (linked.length === 1)
+    await sql`
+      update channel_alerts a set acknowledged_at = ${at}
+      where channel_id = ${linked[0]!.channel.id} and key = ${key} and acknowledged_at is null and ended_at is null
+        and triggered_at <= ${at}::timestamptz + make_interval(mins => ${skewMinutes})`;
+  return linked;
+}

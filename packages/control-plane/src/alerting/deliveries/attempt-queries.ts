@@ -20,7 +20,8 @@ export interface AttemptRow {
 }
 
 /**
- * Records attempts, ends their leases and updates the health of the channels, in one statement. Of a message it writes
+ * Records attempts, ends their leases and updates the health of the channels, in one statement, and what a pager has
+ * accepted. Of a message it writes
  * the first delivery: {@link settleMembers} writes the others. Returns the ids of the written ones: an attempt whose
  * lease was lost writes nothing.
  *
@@ -68,6 +69,14 @@ export async function recordAttempts(sql: Db, attempts: readonly AttemptRow[]): 
       insert into delivery_attempts (delivery_id, number, at, ok, status, error)
       select id, attempt_count, at, ok, status, error from written
       returning 1
+    ), alerted as (
+      update channel_alerts a set
+        triggered_at = case when 'trigger' = any(a.events) then written.at else a.triggered_at end,
+        acknowledged_at = case when 'acknowledge' = any(a.events) then written.at
+                               when 'trigger' = any(a.events) then null else a.acknowledged_at end,
+        ended_at = case when 'resolve' = any(a.events) then written.at
+                        when 'trigger' = any(a.events) then null else a.ended_at end
+      from written where a.delivery_id = written.id and written.ok
     ), newest as (
       select distinct on (held.channel_id) held.*,
              max(held.paused_until) over (partition by held.channel_id) as longest_pause

@@ -48,10 +48,12 @@ export const isInRounds = async (sql: Db, channelId: string, kinds: RoundKinds):
 export interface RoundKinds {
   possible: readonly string[];
   usual: readonly string[];
+  /** Kinds whose incidents share alerts: what is sent follows from the incidents, so their deliveries have no order. */
+  alerts: readonly string[];
 }
 
 /** Condition on a channel `c`: its notices leave in rounds. */
-export const inRounds = (sql: Db, { possible, usual }: RoundKinds) => sql`
+export const inRounds = (sql: Db, { possible, usual }: Pick<RoundKinds, "possible" | "usual">) => sql`
   (c.kind = any(${[...possible]}::text[]) and coalesce(c.rounds, c.kind = any(${[...usual]}::text[])))`;
 
 /** Rules of rounds for a claim. */
@@ -119,6 +121,7 @@ const openChannels = (sql: Db, at: Date, { channels, hosts, orgs, rounds }: Clai
              coalesce(orgs_free.free, ${orgs.limit}) as org_free,
            coalesce(h.paused_until > ${at}::timestamptz - make_interval(secs => ${gentleSecs}), false) as gentle,
            ${rounds.secs > 0} and ${inRounds(sql, rounds.kinds)} as in_rounds, r.last_left_at,
+           c.kind = any(${[...rounds.kinds.alerts]}::text[]) as has_alerts,
            case when r.due_at is null or r.due_at <= ${at} then 0
                 when r.last_left_at <= ${at}::timestamptz - make_interval(secs => ${rounds.secs}) then 1
                 when r.critical_at <= ${at}::timestamptz - make_interval(secs => ${criticalSecs})
@@ -146,7 +149,7 @@ const candidates = (sql: Db, at: Date, { hosts, orgs }: ClaimLimits) => sql`
   from open_channels c
   cross join lateral (
     (select d.id, d.next_attempt_at, false as begins from deliveries d
-     where not c.in_rounds and d.channel_id = c.id and ${isDue(sql, at)} and ${isNext(sql)}
+     where not c.in_rounds and d.channel_id = c.id and ${isDue(sql, at)} and (c.has_alerts or ${isNext(sql)})
      order by d.next_attempt_at, d.id limit least(c.channel_free, c.host_free))
     union all
     (select d.id, d.next_attempt_at, false from deliveries d

@@ -35,6 +35,7 @@ export type { AttemptWatch } from "./record.ts";
  *   2. settle   members of messages that have ended get their end, also after a process was killed  round-queries.ts
  *   3. claim    lease due deliveries: as many as channel, host and organisation have free places    claim-queries.ts
  *   4. collect  in rounds, a leased delivery takes with it whatever waits for its channel           round-queries.ts
+ *               at pagers, what waits for its alert, or it waits for the next update of the texts         alerts.ts
  *   5. send     one attempt, composed from what is true then; a deadline of 10 s            compose.ts and send.ts
  *   6. record   the attempt, and what follows: delivered, another attempt, or dead letter     retry.ts and record.ts
  *
@@ -68,7 +69,6 @@ export interface Deliverer {
 
 /** A running deliverer. */
 interface Running extends Sender {
-  sharedTime: (sql: Db) => Promise<number>;
   rounds: RoundRules;
   recorder: Recorder;
   watch: AttemptWatch | undefined;
@@ -187,6 +187,7 @@ async function sendAndRecord(running: Running, delivery: ClaimedDelivery): Promi
   const { sql } = running.system;
   if (running.stopping.aborted) return await releaseDelivery(sql, delivery);
   const attempt = await attemptOf(running, delivery, running.rounds);
+  if (attempt === "done") return;
   if (attempt === "over") return void (await dropOver(sql, delivery));
   if (attempt === "apart") return await dissolve(sql, delivery);
   const wasInterrupted = !attempt.outcome.ok && running.interrupt.aborted;

@@ -3,6 +3,7 @@
  */
 export { isDue, isNext } from "./claim-queries.ts";
 export type { AttemptWatch } from "./deliverer.ts";
+export { writeAcknowledgements } from "./alerts.ts";
 export { writeDeliveries } from "./outbox.ts";
 export type { OutboxNotice } from "./outbox-queries.ts";
 export { reviveDelivery } from "./log.ts";

@@ -61,8 +61,8 @@ export interface NewDelivery {
 }
 
 /**
- * Reasons of notices that say that an incident is open. A recovery is for channels that got one of them. A channel
- * whose gate kept back the opening is notified by an escalation.
+ * Reasons of notices that say that an incident is open. A recovery is for channels that got one of them, and for pagers
+ * with an alert of it. A channel whose gate kept back the opening is notified by an escalation.
  */
 const saysOpen = (sql: Db) =>
   sql`d.reason in ('opened', 'reopened', 'unacknowledged', 'escalated') and d.state in ('pending', 'delivered')`;
@@ -116,7 +116,11 @@ export async function selectRecipients(sql: Db, notices: readonly OutboxNotice[]
     ) a
     join channels c on c.id = a.channel_id and c.org_id = n.org_id and c.enabled
     cross join lateral (select exists (select from deliveries d
-      where d.incident_id = n.incident_id and d.channel_id = c.id and ${saysOpen(sql)}) as notified) opening
+      where d.incident_id = n.incident_id and d.channel_id = c.id and ${saysOpen(sql)})
+      or exists (select from channel_alert_incidents m
+        join channel_alerts a on a.channel_id = m.channel_id and a.key = m.key
+        where m.incident_id = n.incident_id and m.channel_id = c.id and a.triggered_at is not null
+          and a.ended_at is null) as notified) opening
     order by n.at, a.position, c.id
     for key share of c`;
 }

@@ -1,7 +1,9 @@
 import { stackOf } from "@statusmesh/shared/thrown";
 import type { System } from "../../platform/context.ts";
+import type { Db } from "../../platform/db/sql.ts";
 import type { Outbound } from "../../platform/outbound/client.ts";
-import { DeliveryError, sendThrough } from "../channels/service.ts";
+import { DeliveryError, sendThrough, sharesOf } from "../channels/service.ts";
+import { composeAlert, groupOf } from "./alerts.ts";
 import { type ClaimedDelivery, isInRounds, type RoundRules } from "./claim-queries.ts";
 import { compose, type Composed } from "./compose.ts";
 import type { Outcome } from "./retry.ts";
@@ -10,6 +12,8 @@ import { collectWaiting } from "./round-queries.ts";
 export interface Sender {
   system: System;
   transport: Outbound;
+  /** The clock that the processes of a database share, Unix ms. */
+  sharedTime: (sql: Db) => Promise<number>;
   /** Aborted: no send begins any more. */
   stopping: AbortSignal;
   /** Aborted: sends in flight are interrupted. */
@@ -20,22 +24,23 @@ export interface Attempt {
   outcome: Outcome;
   /** False when nothing was sent: the channel is disabled or deleted. */
   sent: boolean;
-  /** Notices in the message. */
+  /** Notices in the message; 1 for an alert, which is not taken apart. */
   notices: number;
 }
 
 /**
  * Makes one attempt. `over`: nothing is left to say. `apart`: the message is of a round, and its channel has no rounds
- * any more.
+ * any more. `done`: the delivery left with another message, or waits.
  */
 export async function attemptOf(
   sender: Sender,
   delivery: ClaimedDelivery,
   rounds: RoundRules,
-): Promise<Attempt | "over" | "apart"> {
+): Promise<Attempt | "over" | "apart" | "done"> {
   const { sql } = sender.system;
   const { channel, message_id: messageId } = delivery;
-  if (messageId !== null && channel !== null) {
+  const shares = channel === null ? null : sharesOf(channel.kind);
+  if (messageId !== null && channel !== null && shares !== "alert") {
     if (rounds.secs === 0 || !(await isInRounds(sql, channel.id, rounds.kinds))) return "apart";
     await collectWaiting(sql, delivery);
   }
@@ -44,11 +49,25 @@ export async function attemptOf(
     const reason = channel.disabled_reason === null ? "" : `: ${channel.disabled_reason}`;
     return notSent(`the channel is disabled${reason}`);
   }
+  const shared = { ...delivery, channel_id: channel.id };
+  if (shares === "alert") {
+    const content = await composeAlert(sender.system, shared, await sender.sharedTime(sql));
+    if (typeof content === "string") return content;
+    return {
+      outcome: await sendComposed(sender, delivery, { content, notices: 1, mail: null }),
+      sent: true,
+      notices: 1,
+    };
+  }
   let composed = await compose(sender.system, { ...delivery, channel });
   // A recovery that was written meanwhile may be all that is left to say.
   if (composed === "over" && messageId !== null && (await collectWaiting(sql, delivery)) > 0)
     composed = await compose(sender.system, { ...delivery, channel });
   if (composed === "over") return "over";
+  if (shares === "group" && composed.content.kind === "notice") {
+    const group = await groupOf(sender.system, shared, await sender.sharedTime(sql));
+    if (group !== null) composed.content.group = group;
+  }
   return { outcome: await sendComposed(sender, delivery, composed), sent: true, notices: composed.notices };
 }
 

@@ -1,5 +1,6 @@
 export { acknowledgeUrl, linkedChannel } from "./acknowledge-links.ts";
 export {
+  acknowledgeAlerts,
   isAcknowledgeable,
   type LinkedChannel,
   selectEverythingTold as everythingTold,

@@ -10,6 +10,7 @@ export const reasonWords: Readonly<Record<Delivery["reason"], string>> = {
   unacknowledged: "escalation level",
   escalated: "escalation",
   reopened: "reopening",
+  acknowledged: "acknowledgement",
   resolved: "recovery",
 };
 

@@ -2,6 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { differences, named, record } from "../../access/audit/service.ts";
 import { type ActorCtx, type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
+import { writeAcknowledgements } from "../deliveries/engine.ts";
 import { appendEvents } from "./events.ts";
 import { lockEvidence } from "./evidence.ts";
 import { closeAsPerson, rescheduleReminders } from "./evidence-decisions.ts";
@@ -17,15 +18,20 @@ import type { BulkIncidentAction, BulkIncidentOutcome, Incident } from "./schema
  */
 export async function acknowledgeIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:write");
-  return await recorded(ctx, id, async (tx) => {
-    const now = new Date(ctx.clock.now());
-    await appendEvents(
-      tx,
-      await queries.acknowledgeIncidents(tx.sql, ctx.orgId, [id], ctx.userId, now),
-      "acknowledged",
-      {},
-    );
-  });
+  return await recorded(ctx, id, async (tx) => void (await acknowledge(tx, [id], ctx.userId, {})));
+}
+
+/** Acknowledges those of the incidents that are open, and tells pagers. Returns the ids of the new ones. */
+async function acknowledge(
+  tx: ActorCtx,
+  ids: readonly string[],
+  userId: string | null,
+  detail: { channel_type?: string; person?: string | null },
+): Promise<string[]> {
+  const changed = await queries.acknowledgeIncidents(tx.sql, tx.orgId, ids, userId, new Date(tx.clock.now()));
+  await appendEvents(tx, changed, "acknowledged", detail);
+  await writeAcknowledgements(tx, changed);
+  return changed;
 }
 
 /**
@@ -42,8 +48,7 @@ export async function acknowledgeFromChannel(
   const incident = await recorded(ctx, id, async (tx, { ended_at, flapping }) => {
     if (ended_at !== null && flapping === null)
       throw new AppError("ACKNOWLEDGE_LINK_EXPIRED", "The incident has ended. There is nothing to acknowledge.");
-    acknowledged = await queries.acknowledgeIncidents(tx.sql, tx.orgId, [id], null, new Date(tx.clock.now()));
-    await appendEvents(tx, acknowledged, "acknowledged", detail);
+    acknowledged = await acknowledge(tx, [id], null, detail);
   });
   return { incident, isNew: acknowledged.length > 0 };
 }
@@ -62,10 +67,12 @@ export async function acknowledgeManyFromChannel(
     count += await inTransaction(ctx, async (tx) => {
       const rows = await queries.selectIncidentTargets(tx.sql, ctx.orgId, ids.slice(from, from + acknowledgedAtOnce));
       await lockEvidence(tx, [...new Set(rows.map(({ target_id }) => target_id))]);
-      const now = new Date(tx.clock.now());
-      const chosen = rows.map(({ id }) => id);
-      const changed = await queries.acknowledgeIncidents(tx.sql, ctx.orgId, chosen, null, now);
-      await appendEvents(tx, changed, "acknowledged", detail);
+      const changed = await acknowledge(
+        tx,
+        rows.map(({ id }) => id),
+        null,
+        detail,
+      );
       if (changed.length > 0)
         await record(tx, { resourceId: null, after: { action: "acknowledge", count: changed.length, ids: changed } });
       return changed.length;
@@ -106,9 +113,7 @@ export async function bulkIncidentAction(ctx: Ctx, { ids }: BulkIncidentAction):
     await lockEvidence(tx, [...new Set(rows.map(({ target_id }) => target_id))]);
     const found = new Set(rows.map(({ id }) => id));
     const succeeded = asked.filter((id) => found.has(id));
-    const now = new Date(ctx.clock.now());
-    const changed = await queries.acknowledgeIncidents(tx.sql, ctx.orgId, succeeded, ctx.userId, now);
-    await appendEvents(tx, changed, "acknowledged", {});
+    const changed = await acknowledge(tx, succeeded, ctx.userId, {});
     const failed = asked
       .filter((id) => !found.has(id))
       .map((id) => {

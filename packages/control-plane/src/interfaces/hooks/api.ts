@@ -4,10 +4,12 @@ import type { System } from "../../platform/context.ts";
 import { noContent, ok, route, type Route } from "../../platform/http/route.ts";
 import { objectIn, rawBody } from "./reading.ts";
 import {
+  authenticatePagerDuty,
   authenticateResend,
   authenticateSlack,
   authenticateTelegram,
   authenticateWhatsapp,
+  handlePagerDuty,
   handleResend,
   handleSlack,
   handleSms,
@@ -76,6 +78,16 @@ const hooks: Hook[] = [
       const body = await rawBody(http.req);
       authenticateWhatsapp(system, http.get("x-hub-signature-256"), body);
       await handleWhatsapp(system, objectIn(body));
+      return {};
+    },
+  },
+  {
+    path: "/hooks/pagerduty",
+    summary: "Acknowledgements at PagerDuty",
+    async handle(system, http) {
+      const body = await rawBody(http.req);
+      authenticatePagerDuty(system, http.get("x-pagerduty-signature"), body);
+      await handlePagerDuty(system, objectIn(body));
       return {};
     },
   },

@@ -1,6 +1,6 @@
 import { affectsRow, type Db } from "../../platform/db/sql.ts";
 
-export type Source = "telegram" | "whatsapp" | "resend" | "sms";
+export type Source = "telegram" | "whatsapp" | "resend" | "sms" | "pagerduty";
 
 /** Records an event in the transaction that handles it. False for a duplicate. */
 export async function claimEvent(sql: Db, source: Source, id: string, now: Date): Promise<boolean> {

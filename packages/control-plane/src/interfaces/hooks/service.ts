@@ -1,9 +1,10 @@
 import { createHmac } from "node:crypto";
 import { AppError } from "@statusmesh/shared/errors";
+import { isId } from "@statusmesh/shared/ids";
 import { asObject, type Json } from "@statusmesh/shared/json";
 import { dayMs } from "@statusmesh/shared/time";
 import { useCode } from "../../alerting/channel-links/service.ts";
-import { acknowledgeInWords, acknowledgeReply } from "../../alerting/acknowledge/service.ts";
+import { acknowledgeAtPager, acknowledgeInWords, acknowledgeReply } from "../../alerting/acknowledge/service.ts";
 import {
   acknowledgeAction,
   channelsAt,
@@ -281,6 +282,41 @@ async function whatsappMessage(system: System, message: Json, value: Json): Prom
     const name = nameOf(textOf(asObject(contact?.["profile"])["name"]), "WhatsApp");
     const config = { type: "whatsapp_app", phone, profile_name: name } as const;
     await connectInWords(tx, code, { config, name, action: whatsappAction });
+  });
+}
+
+/**
+ * Throws unless one of the signatures is right: while a secret is replaced, there are several
+ * (https://developer.pagerduty.com/docs/webhook-signatures). They have no time: {@link handlePagerDuty} refuses what is
+ * old.
+ */
+export function authenticatePagerDuty({ config }: System, signatures: string, body: Buffer): void {
+  const { signing_secret: secret } = config.channels.pagerduty;
+  if (secret === "") throw notHere();
+  const wanted = `v1=${createHmac("sha256", secret).update(body).digest("hex")}`;
+  const offered = signatures.split(",", maxSignatures).map((one) => one.trim());
+  if (offered.filter((one) => sameSecret(one, wanted)).length === 0) throw forged();
+}
+
+const maxSignatures = 10;
+/** Age of an event of PagerDuty that is still handled: less than the time for which handled events are remembered. */
+const maxPagerDutyAgeMs = 3 * dayMs;
+
+/**
+ * Handles an event of PagerDuty (https://developer.pagerduty.com/docs/webhooks-overview): an acknowledgement of an
+ * alert acknowledges its incidents. Others are ignored, as are events of alerts that this installation has not sent.
+ */
+export async function handlePagerDuty(system: System, body: Json): Promise<void> {
+  const event = asObject(body["event"]);
+  const [id, key] = [textOf(event["id"]), textOf(asObject(event["data"])["incident_key"])];
+  const at = Date.parse(textOf(event["occurred_at"]));
+  if (event["event_type"] !== "incident.acknowledged" || id === "" || !isId(key)) return;
+  if (!(Math.abs(system.clock.now() - at) <= maxPagerDutyAgeMs)) return;
+  const agent = asObject(event["agent"]);
+  const person = agent["type"] === "user_reference" ? nameOf(textOf(agent["summary"]), "") : "";
+  const by = { action: "POST /hooks/pagerduty", person: person === "" ? null : person };
+  await once(system, "pagerduty", id.slice(0, 200), async (tx) => {
+    await acknowledgeAtPager(tx, { kind: "pagerduty", key, at: new Date(at), ...by });
   });
 }
 

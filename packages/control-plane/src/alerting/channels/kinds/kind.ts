@@ -130,6 +130,11 @@ export interface ChannelKind<S extends TSchema = TSchema> {
   readonly rounds: "usual" | "possible" | "never";
   /** True for a kind that wakes a person or is charged by message: it gets nothing that is over by then. */
   readonly phone?: true;
+  /**
+   * How incidents of one cause share a key: `alert` where the receiver keeps an alert for it, which is triggered,
+   * updated, acknowledged and resolved once; `group` where each notice names its group. Left out: not at all.
+   */
+  readonly shares?: "alert" | "group";
   /** True where changes of a target that flaps are sent as well. */
   readonly everyChange: boolean;
   /**
@@ -154,7 +159,7 @@ export interface ChannelKind<S extends TSchema = TSchema> {
 /** Declaration of a kind; {@link channelKind} derives the rest of {@link ChannelKind} from the schema. */
 export interface KindDeclaration<S extends TSchema> extends Pick<
   ChannelKind<S>,
-  "type" | "label" | "purpose" | "icon" | "phone" | "schema" | "confirms" | "managed" | "send"
+  "type" | "label" | "purpose" | "icon" | "phone" | "shares" | "schema" | "confirms" | "managed" | "send"
 > {
   /** Left out by a kind that no delegation link connects. */
   delegable?: ChannelKind<S>["delegable"];

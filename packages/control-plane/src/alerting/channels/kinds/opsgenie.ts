@@ -1,14 +1,6 @@
-import Type, { type Static } from "typebox";
-import {
-  factLines,
-  fitted,
-  linkLines,
-  maxNameLength,
-  messageText,
-  plain,
-  single,
-  type SingleContent,
-} from "../message.ts";
+import Type from "typebox";
+import { type Content, factLines, fitted, linkLines, messageText } from "../message.ts";
+import { alertOf, alertSubject } from "./alerts.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, headerToken, SecretText } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";
@@ -45,9 +37,10 @@ const OpsgenieConfig = Shape("OpsgenieConfig", "Opens and closes alerts of Opsge
   }),
 });
 
-type Config = Static<typeof OpsgenieConfig>;
-
-/** Alert API: https://docs.opsgenie.com/docs/alert-api. The incident's id is the alias: one alert per incident. */
+/**
+ * Alert API: https://docs.opsgenie.com/docs/alert-api. Incidents of one cause share an alias. A repeated creation
+ * changes no text, so texts have requests of their own, which notify nobody.
+ */
 export const opsgenie = channelKind({
   type: "opsgenie",
   label: "Opsgenie",
@@ -60,29 +53,38 @@ export const opsgenie = channelKind({
     headerToken(api_key, "An API key", "/api_key")();
   },
   rounds: "never",
-  async send(config, message, { http }) {
-    const content = single(message.content);
-    const alias = content.kind === "test" ? `test-${message.deliveryId}` : content.notice.incident_id;
-    const close = `/${encodeURIComponent(alias)}/close?identifierType=alias`;
-    const resolved = content.kind === "notice" && content.notice.reason === "resolved";
-    if (!resolved) await deliver(http, alertRequest(config, "", { alias, ...alertOf(content) }));
-    if (resolved || content.kind === "test")
-      await deliver(http, alertRequest(config, close, { source: "StatusMesh", note: messageText(content).title }));
+  shares: "alert",
+  async send({ api_key, region }, message, { http }) {
+    const { key, events } = alertOf(message);
+    const { content } = message;
+    const authorization = { authorization: `GenieKey ${api_key}` };
+    const request = async (method: "POST" | "PUT", action: string, body: object): Promise<void> => {
+      const path = action === "" ? "" : `/${encodeURIComponent(key)}/${action}?identifierType=alias`;
+      await deliver(http, { ...jsonRequest(`${roots[region]}/v2/alerts${path}`, body, authorization), method });
+    };
+    const note = { source: "StatusMesh", note: messageText(content).title };
+    for (const event of events)
+      if (event === "trigger") await request("POST", "", { alias: key, ...alertBody(content) });
+      else if (event === "update") {
+        await request("PUT", "message", { message: messageOf(content) });
+        await request("PUT", "description", { description: descriptionOf(content) });
+      } else await request("POST", event === "resolve" ? "close" : "acknowledge", note);
   },
 });
 
-const alertRequest = ({ api_key, region }: Config, path: string, body: object) =>
-  jsonRequest(`${roots[region]}/v2/alerts${path}`, body, { authorization: `GenieKey ${api_key}` });
+const messageOf = (content: Content): string => [...messageText(content).title].slice(0, maxMessageLength).join("");
 
-function alertOf(content: SingleContent): object {
-  const text = messageText(content);
-  const { severity, monitor_name } = content.notice;
+const descriptionOf = (content: Content): string =>
+  fitted(messageText(content), (part) => `${factLines(part)}\n${linkLines(part)}`, maxDescriptionLength);
+
+function alertBody(content: Content): object {
+  const { severity, subject } = alertSubject(content);
   return {
-    message: [...text.title].slice(0, maxMessageLength).join(""),
-    description: fitted(text, (part) => `${factLines(part)}\n${linkLines(part)}`, maxDescriptionLength),
-    details: Object.fromEntries(text.facts.map(({ label, value }) => [label, value])),
-    entity: plain(monitor_name, maxNameLength),
+    message: messageOf(content),
+    description: descriptionOf(content),
+    details: Object.fromEntries(messageText(content).facts.map(({ label, value }) => [label, value])),
+    entity: subject,
     source: "StatusMesh",
-    priority: content.kind === "test" ? "P5" : priorities[severity],
+    priority: severity === null ? "P5" : priorities[severity],
   };
 }

@@ -1,6 +1,6 @@
-import Type, { type Static } from "typebox";
-import type { Outbound } from "../../../platform/outbound/client.ts";
-import { maxNameLength, messageText, plain, single, type SingleContent } from "../message.ts";
+import Type from "typebox";
+import { type Content, messageText } from "../message.ts";
+import { alertOf, alertSubject } from "./alerts.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, SecretText } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";
@@ -26,8 +26,8 @@ const PagerDutyConfig = Shape("PagerDutyConfig", "Opens and resolves alerts of P
 const severities = { critical: "critical", major: "error", minor: "warning" } as const;
 
 /**
- * PagerDuty Events API v2: https://developer.pagerduty.com/docs/send-alert-event. All events of an incident have its id
- * as dedup_key, so that a repeated trigger updates one alert.
+ * PagerDuty Events API v2: https://developer.pagerduty.com/docs/send-alert-event. Incidents of one cause share a
+ * dedup_key; a repeated trigger updates its alert and pages nobody.
  */
 export const pagerduty = channelKind({
   type: "pagerduty",
@@ -45,26 +45,23 @@ export const pagerduty = channelKind({
       );
   },
   rounds: "never",
-  async send(config, message, { http }) {
-    const content = single(message.content);
-    if (content.kind === "test") {
-      const key = `test-${message.deliveryId}`;
-      await trigger(http, config, content, key);
-      await enqueue(http, config, { event_action: "resolve", dedup_key: key });
-    } else if (content.notice.reason === "resolved")
-      await enqueue(http, config, { event_action: "resolve", dedup_key: content.notice.incident_id });
-    else await trigger(http, config, content, content.notice.incident_id);
+  shares: "alert",
+  async send({ routing_key }, message, { http }) {
+    const { key, events } = alertOf(message);
+    for (const event of events) {
+      const updates = event === "trigger" || event === "update";
+      const body = updates
+        ? { event_action: "trigger", dedup_key: key, ...alertText(message.content) }
+        : { event_action: event, dedup_key: key };
+      await deliver(http, jsonRequest(`${origin}/v2/enqueue`, { routing_key, ...body }));
+    }
   },
 });
 
-type Config = Static<typeof PagerDutyConfig>;
-
-async function trigger(http: Outbound, config: Config, content: SingleContent, key: string): Promise<void> {
+function alertText(content: Content): object {
   const { title, facts, url, acknowledgeUrl, linkLabel } = messageText(content);
-  const { severity, started_at, monitor_name } = content.notice;
-  await enqueue(http, config, {
-    event_action: "trigger",
-    dedup_key: key,
+  const { severity, subject, since } = alertSubject(content);
+  return {
     client: "StatusMesh",
     client_url: url,
     links: [
@@ -73,14 +70,10 @@ async function trigger(http: Outbound, config: Config, content: SingleContent, k
     ],
     payload: {
       summary: [...title].slice(0, maxSummaryLength).join(""),
-      source: plain(monitor_name, maxNameLength),
-      severity: content.kind === "test" ? "info" : severities[severity],
-      timestamp: started_at,
+      source: subject,
+      severity: severity === null ? "info" : severities[severity],
+      timestamp: since,
       custom_details: Object.fromEntries(facts.map(({ label, value }) => [label, value])),
     },
-  });
-}
-
-async function enqueue(http: Outbound, { routing_key }: Config, event: object): Promise<void> {
-  await deliver(http, jsonRequest(`${origin}/v2/enqueue`, { routing_key, ...event }));
+  };
 }

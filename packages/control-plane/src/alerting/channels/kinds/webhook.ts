@@ -110,11 +110,13 @@ const usual = {
   held: ({ notice }: SingleContent) => notice.held,
   level: ({ notice }: SingleContent) => notice.level,
   flapping: ({ notice: { flap } }: SingleContent) => (flap === "begins" || flap === "held" ? true : undefined),
+  group: ({ group }: SingleContent): object | undefined => group,
 };
 
 /** Fields of a template: also the texts of messages for people. */
 const templateFields = {
   ...usual,
+  group: ({ group }: SingleContent) => group?.key,
   title: (content: SingleContent) => messageText(content).title,
   text: (content: SingleContent) => textLines(messageText(content)),
 };
@@ -158,7 +160,7 @@ function bodyOf(template: string | null | undefined, message: ChannelMessage): s
   }
   if (template != null)
     return filled(template, (name) => valueText((templateFields as Record<string, Field>)[name]!(content, deliveryId)));
-  const fields = Object.entries<Field>(usual);
+  const fields = Object.entries<(...of: Parameters<Field>) => unknown>(usual);
   return JSON.stringify(Object.fromEntries(fields.map(([name, read]) => [name, read(content, deliveryId)])));
 }
 
@@ -244,6 +246,7 @@ export const webhook = channelKind({
   complete: (config) => ({ ...config, secret: config.secret ?? null, template: config.template ?? null }),
   address: ({ url }) => ({ url, pointer: "/url" }),
   rounds: "possible",
+  shares: "group",
   everyChange: true,
 
   async send(config, message, { http }) {
