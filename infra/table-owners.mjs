@@ -165,6 +165,7 @@ export const folders = {
     owns: ["invitations", "memberships", "orgs"],
     joins: {
       "the token's organisation": ["api_tokens"],
+      "the second factor of the caller's session": ["sessions"],
       "email of a member": ["users"],
       "quotas against present counts": [
         "channels",

@@ -194,6 +194,7 @@ create table orgs (
   plan_overrides jsonb not null default '{}'::jsonb,
   escalation jsonb not null default '[]'::jsonb,
   timezone text not null default 'UTC'::text,
+  require_second_factor boolean not null default false,
   PRIMARY KEY (id),
   UNIQUE (slug),
   FOREIGN KEY (plan_id) REFERENCES plans(id)

@@ -75,7 +75,9 @@ create table orgs (
   -- Escalation ladder of targets without one of their own: [{after_minutes, channel_ids}].
   escalation         jsonb not null default '[]',
   -- Name of an IANA zone: where days of reports begin, and the zone of times in mails to members.
-  timezone           text not null default 'UTC'
+  timezone           text not null default 'UTC',
+  -- Sessions without a second factor only read here.
+  require_second_factor boolean not null default false
 );
 
 -- The plan of an organisation with its overrides. The body is a string, parsed at each use, so that plans may gain

@@ -355,6 +355,7 @@ async function frame(ctx: Ctx, http: Context): Promise<Omit<Frame, "path" | "add
       .filter((org) => !org.current && org.deleted_at === null)
       .map(({ id, name }) => ({ id, name })),
     asksPassword,
+    lacksSecondFactor: ctx.lacksSecondFactor === true,
     openCauses: open.waiting,
     snoozes,
     tone:

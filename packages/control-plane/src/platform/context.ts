@@ -104,6 +104,11 @@ export interface Ctx extends ActorCtx {
   readonly userId: string;
   readonly role: Role;
   readonly scopes: ReadonlySet<string>;
+  /**
+   * True for a session without a second factor in an organisation that requires one: `scopes` are those that read.
+   * Absent elsewhere.
+   */
+  readonly lacksSecondFactor?: boolean;
   /** True once the client has gone: long work ends then. Absent where the work is finished all the same. */
   readonly isGone?: IsGone;
   /** True for an unbound token without an organisation: `orgId` and `role` then only select the rate budget. */
@@ -159,8 +164,10 @@ export function scopesOf(role: Role, granted: ReadonlySet<string>): ReadonlySet<
   return new Set([...granted].filter((scope) => isReadScope(scope) || scope === "org:write"));
 }
 
+type Standing = Pick<Ctx, "role" | "lacksSecondFactor">;
+
 /** Requires the scope. The first line of every service verb. */
-export function requireScope(ctx: Pick<Ctx, "role" | "scopes">, scope: Scope): void {
+export function requireScope(ctx: Standing & Pick<Ctx, "scopes">, scope: Scope): void {
   if (ctx.scopes.has(scope)) return;
   if (!isReadScope(scope)) requireWriter(ctx, scope);
   throw new AppError("INSUFFICIENT_SCOPE", `This needs the scope ${scope}, which the token does not have.`, {
@@ -168,8 +175,20 @@ export function requireScope(ctx: Pick<Ctx, "role" | "scopes">, scope: Scope): v
   });
 }
 
-/** Refuses viewers; `scope` is what they lack. */
-export function requireWriter({ role }: Pick<Ctx, "role">, scope?: Scope): void {
+/** Requires the scope of a token; a session may always change the account of its own user. */
+export function requireOwnAccount(ctx: Ctx): void {
+  if (ctx.actor.type !== "session") requireScope(ctx, "org:write");
+}
+
+/** Refuses viewers, and sessions without a required second factor; `scope` is what they lack. */
+export function requireWriter({ role, lacksSecondFactor }: Standing, scope?: Scope): void {
+  if (lacksSecondFactor === true)
+    throw new AppError(
+      "INSUFFICIENT_SCOPE",
+      "This organisation requires a second factor: you can see everything and change nothing until you set one up " +
+        "under Settings, Account, or sign in with it.",
+      scope === undefined ? {} : { details: { scope } },
+    );
   if (role !== "viewer") return;
   throw new AppError(
     "INSUFFICIENT_SCOPE",
@@ -183,7 +202,7 @@ export function requireWriter({ role }: Pick<Ctx, "role">, scope?: Scope): void 
  * it has. A session has every scope; what it may do follows from the role.
  */
 export function requireEveryScope(ctx: Ctx): void {
-  if (ctx.actor.type === "session") return;
+  if (ctx.actor.type === "session" && ctx.lacksSecondFactor !== true) return;
   const missing = scopes.find((scope) => !ctx.scopes.has(scope));
   if (missing === undefined) return;
   throw new AppError(

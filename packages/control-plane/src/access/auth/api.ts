@@ -44,6 +44,7 @@ import {
 
 const read = { auth: "tenant", scope: "org:read", tag: "Sign-in" } as const;
 const write = { auth: "tenant", scope: "org:write", tag: "Sign-in" } as const;
+const ownAccount = { ...write, ownAccount: true } as const;
 
 async function shownOnce(ctx: Ctx, http: Context, { recovery_codes, revision }: NewCodes) {
   await rememberDevice(ctx, http, revision);
@@ -161,7 +162,7 @@ export const authRoutes: Route[] = [
     handle: async ({ ctx, body, http }) => verifySession(ctx, body, await proverOf(ctx, http)),
   }),
   route("PUT", "/api/v1/me/password", {
-    ...write,
+    ...ownAccount,
     summary: "Set or change the password of the caller",
     description:
       "Not with an API token. Ends the other sessions of the caller. Without `current` the session must be fresh.",
@@ -180,7 +181,7 @@ export const authRoutes: Route[] = [
       rememberDevice(ctx, http, await setPassword(ctx, body, await proverOf(ctx, http))),
   }),
   route("DELETE", "/api/v1/me/password", {
-    ...write,
+    ...ownAccount,
     summary: "Remove the password of the caller",
     description:
       "Not with an API token, and not where it is the last way to sign in. Ends the caller's other sessions.",
@@ -197,7 +198,7 @@ export const authRoutes: Route[] = [
     handle: async ({ ctx, query }) => ok(await listSessions(ctx, query)),
   }),
   route("DELETE", "/api/v1/sessions/{id}", {
-    ...write,
+    ...ownAccount,
     summary: "End a session; `current` is the caller's own",
     replies: { 204: null },
     errors: ["NOT_FOUND"],
@@ -214,7 +215,7 @@ export const authRoutes: Route[] = [
     handle: async ({ ctx, query }) => ok(await listIdentities(ctx, query)),
   }),
   route("DELETE", "/api/v1/identities/{id}", {
-    ...write,
+    ...ownAccount,
     summary: "Unlink a GitHub or Google account",
     description:
       "Not with an API token. Ends the caller's other sessions. The next sign-in with it links it again, if it still " +

@@ -120,7 +120,7 @@ async function switchOrg(system: System, http: Context, { userId, id, orgId }: C
 function contextOf(
   { sql, clock, log, config, sealer, abuse, authorities }: System,
   http: Context,
-  { orgId, userId, role, scopes }: Omit<Credential, "id">,
+  { orgId, userId, role, scopes, lacksSecondFactor = false }: Omit<Credential, "id">,
   actor: Ctx["actor"],
   writeSource: WriteSource,
 ): Ctx {
@@ -138,6 +138,7 @@ function contextOf(
     userId,
     role,
     scopes,
+    lacksSecondFactor,
     actor,
     writeSource,
   };

@@ -1,5 +1,5 @@
 import { getOrMake } from "../../platform/caches.ts";
-import { grantedBy, type Role, scopes, scopesOf, type System } from "../../platform/context.ts";
+import { grantedBy, isReadScope, type Role, scopes, scopesOf, type System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
 import { type SharedReads, sharedReads } from "../../platform/db/shared-reads.ts";
 import * as queries from "./queries.ts";
@@ -16,6 +16,8 @@ export interface Credential {
   readonly scopes: ReadonlySet<string>;
   /** True for an unbound token of a request that names no organisation: `orgId` only decides the rate budget. */
   readonly unnamedOrg?: boolean;
+  /** True for a session without the second factor that the organisation requires. */
+  readonly lacksSecondFactor?: boolean;
   /** The organisation that a session is switched to: a request may name another one. */
   readonly sessionOrgId?: string;
   /** True for a session whose organisation was deleted: `orgId` is another one of its user. */
@@ -36,6 +38,7 @@ export interface CredentialRequest {
 export type Found = Credential | { readonly refused: "unknown" | "org_required" | "org_not_found" | "org_deleted" };
 
 export const allScopes: ReadonlySet<string> = new Set(scopes);
+const readScopes: ReadonlySet<string> = new Set(scopes.filter(isReadScope));
 
 /**
  * Lookups in flight per database pool (single-flight). Nothing is cached: each request looks its credential up, so that
@@ -94,7 +97,8 @@ export function findSession(system: System, cookie: string, request: CredentialR
     const row = await sessionQueries.selectSession(system.sql, hash, now, idleSince(now), org, deletedToo);
     if (row === null) return await unresolvedSession(system, hash, now, org);
     await sessionQueries.touchCredential(system.sql, "sessions", row, now);
-    return { ...credentialOf(row, row, allScopes), sessionOrgId: row.session_org_id };
+    const found = { ...credentialOf(row, row, allScopes), sessionOrgId: row.session_org_id };
+    return row.lacks_second_factor ? { ...found, scopes: readScopes, lacksSecondFactor: true } : found;
   });
 }
 

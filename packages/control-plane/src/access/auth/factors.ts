@@ -8,6 +8,7 @@ import { sendMail } from "../../platform/email/mail.ts";
 import { record } from "../audit/service.ts";
 import * as factorQueries from "./factor-queries.ts";
 import * as identities from "./identity-queries.ts";
+import { isSecondFactorSession } from "./session-queries.ts";
 import { countRecoveryCodes, hasSecondFactor } from "./second-factor/queries.ts";
 
 export type Method = Config["auth"]["enabled_methods"][number];
@@ -84,6 +85,11 @@ export async function anyoneCanSignIn({ sql, config }: Pick<System, "sql" | "con
 export async function needsPassword(ctx: Ctx): Promise<boolean> {
   if (ctx.actor.type !== "session" || !ctx.config.auth.enabled_methods.includes("password")) return false;
   return (await waysToSignIn(ctx, ctx.userId)).length === 0;
+}
+
+/** True for a session that has proven a second factor, and for a token whose user has one. */
+export async function hasProvenSecondFactor({ sql, actor, userId }: Ctx): Promise<boolean> {
+  return actor.type === "session" ? await isSecondFactorSession(sql, actor.id) : await hasSecondFactor(sql, userId);
 }
 
 /** What the account page shows of the caller's factors. */

@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
-import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { type Ctx, inTransaction, requireOwnAccount, requireScope, type System } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import { factorChanged, requireAnotherWay, requireFresh } from "./factors.ts";
@@ -89,7 +89,7 @@ export async function listIdentities(ctx: Ctx, paging: Paging = { limit: 50, off
  * be left.
  */
 export async function unlinkIdentity(ctx: Ctx, id: string): Promise<string> {
-  requireScope(ctx, "org:write");
+  requireOwnAccount(ctx);
   await requireFresh(ctx);
   return await inTransaction(ctx, async (tx) => {
     // Two concurrent calls would each count the identity that the other deletes.

@@ -1,5 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { type Ctx, inTransaction, requireOwnAccount, type System } from "../../platform/context.ts";
 import { addressKey } from "../../platform/http/per-ip.ts";
 import { type Attempt, type Caller, withAttemptRecorded } from "./attempts.ts";
 import type { Device } from "./device-cookie.ts";
@@ -181,7 +181,7 @@ export async function setPassword(
   { current, password }: { current?: string; password: string },
   prover: Prover,
 ): Promise<string> {
-  requireScope(ctx, "org:write");
+  requireOwnAccount(ctx);
   requireSession(ctx);
   requireMethod(ctx.config, "password");
   const known = await factorQueries.selectKnownNames(ctx.sql, ctx.userId);
@@ -247,7 +247,7 @@ function knownWords({ config }: System, names: readonly string[]): string[] {
  * password, FORBIDDEN for a token.
  */
 export async function removePassword(ctx: Ctx): Promise<string> {
-  requireScope(ctx, "org:write");
+  requireOwnAccount(ctx);
   requireSession(ctx);
   await requireFresh(ctx);
   return await inTransaction(ctx, async (tx) => {

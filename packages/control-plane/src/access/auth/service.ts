@@ -28,7 +28,7 @@ export {
 export { requestMagicLink } from "./magic-link.ts";
 export { lockUser, upsertVerifiedUser } from "./queries.ts";
 export { deviceCookie } from "./device-cookie.ts";
-export { anyoneCanSignIn, needsPassword, requireFreshSession, signInState } from "./factors.ts";
+export { anyoneCanSignIn, hasProvenSecondFactor, needsPassword, requireFreshSession, signInState } from "./factors.ts";
 export { givePassword, hashNewPassword, removePassword, setPassword, verifySession } from "./password.ts";
 export {
   askedLater,

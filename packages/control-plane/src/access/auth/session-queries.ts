@@ -1,5 +1,5 @@
 import type { Role } from "../../platform/context.ts";
-import { affectsRow, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, anyOf, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import type { Session } from "./schema.ts";
@@ -33,8 +33,9 @@ export async function selectSession(
   org: string | null,
   deletedToo: boolean,
 ) {
-  return await firstOf(sql<(CredentialRow & { session_org_id: string })[]>`
-    select s.id, s.user_id, m.org_id, m.role, s.last_used_at, s.org_id as session_org_id
+  return await firstOf(sql<(CredentialRow & { session_org_id: string; lacks_second_factor: boolean })[]>`
+    select s.id, s.user_id, m.org_id, m.role, s.last_used_at, s.org_id as session_org_id,
+      o.require_second_factor and not s.second_factor as lacks_second_factor
     from sessions s
     join memberships m on m.user_id = s.user_id
     join orgs o on o.id = m.org_id and (o.deleted_at is null or (${deletedToo} and m.role = 'owner'))
@@ -145,6 +146,9 @@ export async function deleteSessionBySecret(sql: Db, hash: Buffer): Promise<(Pro
   return await firstOf(sql<(ProofRow & { expires_at: Date })[]>`
     delete from sessions where secret_hash = ${hash} returning expires_at, verified_at, second_factor`);
 }
+
+export const isSecondFactorSession = async (sql: Db, id: string | null): Promise<boolean> =>
+  await anyOf(sql, sql`from sessions where id = ${id} and second_factor`);
 
 /** Records whether the session has proven a second factor. */
 export async function updateSecondFactor(sql: Db, id: string, proven: boolean): Promise<void> {

@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { record } from "../audit/service.ts";
-import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
+import { type Ctx, inTransaction, requireOwnAccount, requireScope, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
@@ -75,7 +75,7 @@ export async function listSessions(ctx: Ctx, paging: Paging = { limit: 50, offse
 
 /** Ends a session of the caller's user; `current` is the caller's. It fails from its next request on every replica. */
 export async function endSession(ctx: Ctx, id: string): Promise<void> {
-  requireScope(ctx, "org:write");
+  requireOwnAccount(ctx);
   const which = id === "current" ? (ctx.actor.type === "session" ? ctx.actor.id : null) : id;
   await inTransaction(ctx, async (tx) => {
     const orgId = (await reachOf(tx))?.org_id ?? null;

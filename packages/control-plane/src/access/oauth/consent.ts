@@ -40,6 +40,10 @@ interface Form {
 const signature = (payload: string, { secret }: BrowserSession): string =>
   createHmac("sha256", secret).update(`consent ${payload}`).digest("base64url");
 
+/** A session without the second factor that its organisation requires grants what it has: scopes that read. */
+export const grantable = <S extends string>({ lacksSecondFactor }: Ctx, scopes: readonly S[]): S[] =>
+  scopes.filter((scope) => lacksSecondFactor !== true || isReadScope(scope));
+
 /** The value of the signed field of a form for this session. */
 export function signedForm(session: BrowserSession, request: AuthorizationRequest): string {
   const { ctx, homeOrgId } = session;
@@ -53,7 +57,7 @@ export function signedForm(session: BrowserSession, request: AuthorizationReques
     to: request.redirectUri,
     state: request.state,
     challenge: request.challenge,
-    scopes: request.scopes,
+    scopes: grantable(ctx, request.scopes),
     until: ctx.clock.now() + formMs,
   };
   const payload = Buffer.from(JSON.stringify(form)).toString("base64url");
@@ -102,7 +106,7 @@ export interface Choice {
  * Throws ConsentProblem.
  */
 export async function answerForm(ctx: Ctx, form: Form, choice: Choice): Promise<string> {
-  const offered = form.scopes.filter((scope) => !isReadScope(scope));
+  const offered = grantable(ctx, form.scopes).filter((scope) => !isReadScope(scope));
   if (choice.ticked.some((scope) => !offered.includes(scope))) throw over();
   const days = lifetimes.find((one) => String(one) === choice.days);
   if (choice.decision !== "deny" && days === undefined)

@@ -5,7 +5,7 @@ import { type Ctx, isReadScope, type Scope, type System } from "../../platform/c
 import { page } from "../../platform/html/pages.ts";
 import { mayBePopup, secretAddress } from "../../platform/http/security-headers.ts";
 import { type Addressee, addresseeOf, authorizationOf, type AuthorizationRequest, refusalAt } from "./authorization.ts";
-import { lifetimes, signedForm, usualLifetime } from "./consent.ts";
+import { grantable, lifetimes, signedForm, usualLifetime } from "./consent.ts";
 import { oauthEnabled } from "./metadata.ts";
 import { Parameters } from "./parameters.ts";
 import { ConsentProblem, OAuthProblem } from "./problem.ts";
@@ -71,7 +71,11 @@ function signInFirst({ config }: System, http: Context) {
 async function consent(session: BrowserSession, request: AuthorizationRequest, http: Context) {
   const { ctx } = session;
   const [who, orgs] = await Promise.all([me(ctx), queries.selectOrgs(ctx.sql, ctx.userId)]);
-  const worded = request.scopes.map((scope) => ({ scope, words: scopeWords[scope], read: isReadScope(scope) }));
+  const worded = grantable(ctx, request.scopes).map((scope) => ({
+    scope,
+    words: scopeWords[scope],
+    read: isReadScope(scope),
+  }));
   const again = [...http.URL.searchParams].filter(([name]) => name !== orgParameter);
   return {
     view: "oauth/consent" as const,

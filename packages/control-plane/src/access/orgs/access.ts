@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
-import { type Ctx, requireOwner } from "../../platform/context.ts";
+import { type Ctx, isReadScope, requireOwner, requireScope } from "../../platform/context.ts";
 import * as queries from "./queries.ts";
 
 export const notFound = () => new AppError("ORG_NOT_FOUND", "You belong to no such organisation.");
@@ -10,15 +10,25 @@ export const notFound = () => new AppError("ORG_NOT_FOUND", "You belong to no su
  * token bound to another organisation has no access. Throws ORG_NOT_FOUND.
  */
 export async function inOrg(ctx: Ctx, orgId: string, deletedToo = false): Promise<Ctx> {
-  const role = isId(orgId) ? await queries.selectRole(ctx.sql, ctx.userId, orgId, tokenOf(ctx), deletedToo) : null;
-  if (role === null) throw notFound();
-  return { ...ctx, orgId, role };
+  const through = { token: tokenOf(ctx), session: ctx.actor.type === "session" ? ctx.actor.id : null };
+  const found = isId(orgId) ? await queries.selectRole(ctx.sql, ctx.userId, orgId, through, deletedToo) : null;
+  if (found === null) throw notFound();
+  const { role, lacks_second_factor: lacksSecondFactor } = found;
+  const scopes = lacksSecondFactor ? new Set([...ctx.scopes].filter(isReadScope)) : ctx.scopes;
+  return { ...ctx, orgId, role, scopes, lacksSecondFactor };
 }
 
 /** {@link inOrg} for owners. */
 export async function asOwner(ctx: Ctx, orgId: string, deletedToo = false): Promise<Ctx> {
   const own = await inOrg(ctx, orgId, deletedToo);
   requireOwner(own);
+  return own;
+}
+
+/** {@link asOwner} for a change: a session needs the second factor that the organisation may require. */
+export async function asChangingOwner(ctx: Ctx, orgId: string, deletedToo = false): Promise<Ctx> {
+  const own = await asOwner(ctx, orgId, deletedToo);
+  requireScope(own, "org:write");
   return own;
 }
 

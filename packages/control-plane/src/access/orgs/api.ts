@@ -46,10 +46,19 @@ const orgRoutes = (effects: orgs.OrgEffects & orgs.LadderEffects): Route[] => [
   route("PATCH", "/api/v1/orgs/{id}", {
     ...write,
     ...ownerOnly,
-    summary: "Change name, slug, time zone or default escalation ladder of an organisation",
+    summary: "Change name, slug, time zone, default escalation ladder or required second factor of an organisation",
+    description: "A session that changes require_second_factor must be fresh; an owner who turns it on has one.",
     body: schema.OrgPatch,
     replies: { 200: schema.Org },
-    errors: [...absent, "INVALID_SLUG", "SLUG_TAKEN", "INVALID_ALERT_CONFIG", "INVALID_TIME_ZONE"],
+    errors: [
+      ...absent,
+      "INVALID_SLUG",
+      "SLUG_TAKEN",
+      "INVALID_ALERT_CONFIG",
+      "INVALID_TIME_ZONE",
+      "FRESH_SIGN_IN_REQUIRED",
+      "FORBIDDEN",
+    ],
     handle: async ({ ctx, params, body }) => ok(await orgs.updateOrg(ctx, params.id, body, effects)),
   }),
   route("DELETE", "/api/v1/orgs/{id}", {

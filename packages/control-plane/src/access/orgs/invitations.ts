@@ -27,7 +27,7 @@ import { rateLimited } from "../../platform/http/throttle.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import { PlanRefusal, planOf, takeQuota } from "../plans/service.ts";
-import { asOwner } from "./access.ts";
+import { asChangingOwner, asOwner } from "./access.ts";
 import * as queries from "./member-queries.ts";
 import { lockOrg, selectOrg } from "./queries.ts";
 import type { Invitation, InvitationCreate, NewInvitation } from "./schema.ts";
@@ -48,7 +48,7 @@ export async function createInvitation(ctx: Ctx, orgId: string, input: Invitatio
   const now = new Date(ctx.clock.now());
   const code = newToken("");
   const { row, org } = await inTransaction(ctx, async (tx) => {
-    const own = await asOwner(tx, orgId);
+    const own = await asChangingOwner(tx, orgId);
     if (input.role === "owner") await requireFreshSession(own);
     await lockOrg(tx.sql, orgId);
     const email = input.email.toLowerCase();
@@ -101,7 +101,7 @@ export async function revokeInvitation(ctx: Ctx, orgId: string, id: string): Pro
   requireScope(ctx, "org:write");
   requireEveryScope(ctx);
   await inTransaction(ctx, async (tx) => {
-    const own = await asOwner(tx, orgId);
+    const own = await asChangingOwner(tx, orgId);
     const row = isId(id) ? await queries.revokeInvitation(tx.sql, orgId, id, new Date(ctx.clock.now())) : null;
     if (row === null) throw new AppError("INVITATION_NOT_FOUND", "Pending invitation not found.");
     await record(own, { resourceId: id, before: auditable(row) });

@@ -6,7 +6,7 @@ import { endConnectionsOf } from "../oauth/service.ts";
 import { type Ctx, inTransaction, requireEveryScope, requireOwner, requireScope } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
-import { asOwner, inOrg } from "./access.ts";
+import { asChangingOwner, inOrg } from "./access.ts";
 import * as queries from "./member-queries.ts";
 import { lockOrg } from "./queries.ts";
 import type { Member, Role } from "./schema.ts";
@@ -23,7 +23,7 @@ export async function updateMember(ctx: Ctx, orgId: string, userId: string, role
   requireScope(ctx, "org:write");
   requireEveryScope(ctx);
   return await inTransaction(ctx, async (tx) => {
-    const own = await asOwner(tx, orgId);
+    const own = await asChangingOwner(tx, orgId);
     if (role === "owner") await requireFreshSession(own);
     const before = await lockMember(own, userId);
     const after = { ...before, role };
@@ -40,7 +40,10 @@ export async function removeMember(ctx: Ctx, orgId: string, userId: string): Pro
   requireEveryScope(ctx);
   await inTransaction(ctx, async (tx) => {
     const own = await inOrg(tx, orgId);
-    if (userId !== ctx.userId) requireOwner(own);
+    if (userId !== ctx.userId) {
+      requireOwner(own);
+      requireScope(own, "org:write");
+    }
     const before = await lockMember(own, userId);
     if (before.role === "owner") await notTheLast(own);
     await queries.deleteMembership(tx.sql, orgId, userId);

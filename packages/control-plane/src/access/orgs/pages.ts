@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { normaliseId } from "@statusmesh/shared/ids";
-import { signedInAs } from "../auth/service.ts";
+import { hasProvenSecondFactor, signedInAs } from "../auth/service.ts";
 import { page } from "../../platform/html/pages.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
@@ -72,6 +72,7 @@ export const tenancyPages = (channelsOf: (ctx: Ctx) => Promise<readonly LadderCh
         usage: used,
         words: limitWords,
         owner: ctx.role === "owner",
+        secondFactor: await hasProvenSecondFactor(ctx),
         bySession: ctx.actor.type === "session",
         graceDays,
       },

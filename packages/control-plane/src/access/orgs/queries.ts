@@ -24,19 +24,22 @@ const reaches = (sql: Db, tokenId: string | null) => sql`
 
 /**
  * Role of a user in an organisation; null for non-members, and through a token that is bound to another organisation.
- * A deleted organisation is visible to its owners only, and only on request.
+ * A deleted organisation is visible to its owners only, and only on request. Through a session also whether it lacks
+ * the second factor that the organisation requires.
  */
 export async function selectRole(
   sql: Db,
   userId: string,
   orgId: string,
-  tokenId: string | null,
+  through: { token: string | null; session: string | null },
   deletedToo: boolean,
-): Promise<Role | null> {
-  return await valueOf<Role | null>(sql`
-    select m.role from memberships m join orgs o on o.id = m.org_id
+) {
+  return await firstOf(sql<{ role: Role; lacks_second_factor: boolean }[]>`
+    select m.role, o.require_second_factor and exists (
+      select 1 from sessions s where s.id = ${through.session} and not s.second_factor) as lacks_second_factor
+    from memberships m join orgs o on o.id = m.org_id
     where m.user_id = ${userId} and m.org_id = ${orgId}
-      and (o.deleted_at is null or (${deletedToo} and m.role = 'owner')) and ${reaches(sql, tokenId)}`);
+      and (o.deleted_at is null or (${deletedToo} and m.role = 'owner')) and ${reaches(sql, through.token)}`);
 }
 
 /** True for a token that is bound to one organisation. */
@@ -50,7 +53,7 @@ export interface OrgRow extends StoredRow<Omit<Org, "plan" | "role" | "setup_dis
 
 const orgColumns = (sql: Db) => sql`
   o.id, o.slug, o.name, o.plan_id, o.created_at, o.deleted_at, o.setup_dismissed_at, o.escalation,
-  o.timezone`;
+  o.timezone, o.require_second_factor`;
 
 /** The user's organisations, oldest first; deleted ones for their owners. */
 export async function selectOrgs(
@@ -95,7 +98,7 @@ export async function updateOrg(sql: Db, row: OrgRow, now: Date): Promise<void> 
   await sql`
     update orgs set slug = ${row.slug}, name = ${row.name}, updated_at = ${now}, deleted_at = ${row.deleted_at},
       setup_dismissed_at = ${row.setup_dismissed_at}, escalation = ${sql.json(row.escalation)},
-      timezone = ${row.timezone}
+      timezone = ${row.timezone}, require_second_factor = ${row.require_second_factor}
     where id = ${row.id}`;
 }
 

@@ -113,12 +113,16 @@ export type OrgCreate = Static<typeof OrgCreate>;
 
 const setupDismissed = "True: the console no longer shows the setup checklist";
 
+const requireSecondFactor =
+  "True: sessions that were opened without a second factor or a passkey only read here. Tokens are not affected";
+
 export const OrgPatch = Shape("OrgPatch", "Fields to change; omitted fields stay unchanged", {
   name: Type.Optional(orgFields.name),
   slug: Type.Optional(orgFields.slug),
   setup_dismissed: Type.Optional(Flag(setupDismissed)),
   escalation: Type.Optional(orgEscalation),
   timezone: Type.Optional(orgTimezone),
+  require_second_factor: Type.Optional(Flag(requireSecondFactor)),
 });
 export type OrgPatch = Static<typeof OrgPatch>;
 
@@ -138,6 +142,7 @@ export const Org = Shape("Org", "An organisation as the caller sees it", {
   setup_dismissed: Flag(setupDismissed, false),
   escalation: orgEscalation,
   timezone: orgTimezone,
+  require_second_factor: Flag(requireSecondFactor, false),
   current: Flag("True for the organisation of this request"),
   created_at: Timestamp,
   deleted_at: orgShown.deleted_at,

@@ -4,13 +4,13 @@ import { newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { differences, getEntry, listAudit as listEntries, record, recordedNames } from "../audit/service.ts";
 import type { AuditEntry, AuditQuery } from "../audit/schema.ts";
-import { lockUser, moveSession, requireFreshSession, slugOf } from "../auth/service.ts";
+import { hasProvenSecondFactor, lockUser, moveSession, requireFreshSession, slugOf } from "../auth/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { type Paging, unlessTaken } from "../../platform/db/sql.ts";
 import { iso, isoOrNull, type Page, pageOf } from "../../platform/http/wire.ts";
 import { checkedZone } from "../../platform/zoned.ts";
 import { PlanRefusal, refusalsOf } from "../plans/service.ts";
-import { asOwner, inOrg, notFound, tokenOf } from "./access.ts";
+import { asChangingOwner, asOwner, inOrg, notFound, tokenOf } from "./access.ts";
 import { insertMembership } from "./member-queries.ts";
 import * as queries from "./queries.ts";
 import { quotas } from "../plans/schema.ts";
@@ -62,6 +62,7 @@ export async function createOrg(ctx: Ctx, input: OrgCreate): Promise<Org> {
     setup_dismissed_at: null,
     escalation: [],
     timezone: "UTC",
+    require_second_factor: false,
   };
   const token = tokenOf(ctx);
   if (token !== null && (await queries.isBound(ctx.sql, token)))
@@ -93,7 +94,20 @@ export interface LadderEffects {
   rescheduleLadders(tx: System, orgId: string): Promise<unknown>;
 }
 
-/** Changes the given fields of an organisation, effective at once. For owners. */
+/** Whoever requires a second factor has one: a session has proven it, the user of a token has set it up. */
+async function secondFactorRule(own: Ctx, required: boolean): Promise<void> {
+  await requireFreshSession(own);
+  if (!required || (await hasProvenSecondFactor(own))) return;
+  throw new AppError(
+    "FORBIDDEN",
+    "Set up a second factor for your own account, and sign in with it, before you require one of everybody.",
+  );
+}
+
+/**
+ * Changes the given fields of an organisation, effective at once. For owners. `require_second_factor` throws
+ * FRESH_SIGN_IN_REQUIRED, and FORBIDDEN for an owner without one.
+ */
 export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch, effects: LadderEffects): Promise<Org> {
   requireScope(ctx, "org:write");
   const { escalation } = patch;
@@ -103,6 +117,8 @@ export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch, effects: 
     id,
     false,
     async (own, before) => {
+      const required = patch.require_second_factor ?? before.require_second_factor;
+      if (required !== before.require_second_factor) await secondFactorRule(own, required);
       if (escalation !== undefined) ladderRule(escalation, await effects.existingChannels(own, id, channels));
       return {
         ...before,
@@ -116,6 +132,7 @@ export async function updateOrg(ctx: Ctx, id: string, patch: OrgPatch, effects: 
               : null,
         escalation: escalation ?? before.escalation,
         timezone: patch.timezone === undefined ? before.timezone : checkedZone(patch.timezone, "/timezone"),
+        require_second_factor: required,
       };
     },
     async (own) => escalation !== undefined && (await effects.rescheduleLadders(own, id)),
@@ -246,7 +263,7 @@ async function change(
   then: (own: Ctx) => Promise<unknown> = async () => {},
 ): Promise<Org> {
   return await inTransaction(ctx, async (tx) => {
-    const own = await asOwner(tx, id, deletedToo);
+    const own = await asChangingOwner(tx, id, deletedToo);
     const before = await queries.lockOrg(tx.sql, id);
     // Deleted or purged while this request waited for the lock.
     if (before === null || (!deletedToo && before.deleted_at !== null)) throw notFound();
@@ -276,13 +293,14 @@ async function withinOwnerLimit(tx: Ctx): Promise<void> {
 const slugTaken = (slug: string, cause?: unknown) =>
   new AppError("SLUG_TAKEN", `The slug ${slug} belongs to another organisation. Choose a different one.`, { cause });
 
-const auditable = ({ name, slug, plan_id, deleted_at, setup_dismissed_at, escalation, timezone }: queries.OrgRow) => ({
+const auditable = ({ name, slug, plan_id, deleted_at, setup_dismissed_at, ...settings }: queries.OrgRow) => ({
   name,
   slug,
   plan: plan_id,
   setup_dismissed: setup_dismissed_at !== null,
-  escalation,
-  timezone,
+  escalation: settings.escalation,
+  timezone: settings.timezone,
+  require_second_factor: settings.require_second_factor,
   deleted_at: isoOrNull(deleted_at),
 });
 
@@ -296,6 +314,7 @@ function present(ctx: Ctx, row: queries.OrgRow, role: Role): Org {
     setup_dismissed: row.setup_dismissed_at !== null,
     escalation: row.escalation,
     timezone: row.timezone,
+    require_second_factor: row.require_second_factor,
     current: ctx.unnamedOrg !== true && row.id === ctx.orgId,
     created_at: iso(row.created_at),
     deleted_at: isoOrNull(row.deleted_at),

@@ -4,6 +4,7 @@ import { matchObject } from "@statusmesh/shared/testing";
 import type { Ctx } from "../../platform/context.ts";
 import type { Answer, Served } from "../../testing/app.ts";
 import { day, hour, minute, until } from "../../testing/clock.ts";
+import { codeAt, stepAt } from "../auth/second-factor/totp.ts";
 import { startMailbox } from "../../testing/mailbox.ts";
 import { type MockGithub, type MockProvider, startGithub, startGoogle, startOidc } from "../../testing/providers.ts";
 import { asking, newMember, serveWhole, signedIn } from "../../testing/whole-app.ts";
@@ -291,13 +292,42 @@ t.test(
 );
 
 t.test("a new sign-in ends the browser's previous session", async (t) => {
-  const { served, google, owner, email } = await scene(t);
+  const { world, served, google, owner, email } = await scene(t);
   google.claims = { sub: "g", email, email_verified: true };
   const before = await signedIn(owner);
   const browser = openBrowser(served, { "__Host-_sm_session": before["cookie"]!.split("=")[1]! });
   matchObject(t, await browser.signIn("google"), { status: 302 });
   matchObject(t, await served("GET", "/api/v1/me", undefined, before), { status: 401 });
   matchObject(t, await browser.me(), { user: { email } });
+
+  // With a second factor nothing happens before its code: no session, no end of the one before, no linked identity.
+  const { sql, clock } = world;
+  const identities = async () => (await sql`select subject from user_identities`).map(({ subject }) => subject);
+  await sql`delete from user_identities`;
+  const secret = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ";
+  await sql`insert into totp_factors (user_id, secret) values (${owner.userId}, ${`plain:${secret}`})`;
+  const asked = await browser.signIn("google", "/incidents");
+  t.strictSame([asked.status, asked.headers.get("location")], [302, "/sign-in/code?next=%2Fincidents"]);
+  t.strictSame(await identities(), []);
+  matchObject(t, await browser.me(), { user: { email } });
+  const cookies = { ...sent(browser.cookies), "sec-fetch-site": "same-origin" };
+  const code = codeAt(secret, stepAt(clock.now()));
+  t.equal((await served("POST", "/api/v1/sessions", { code }, cookies)).status, 201);
+  t.equal((await browser.go("/api/v1/me")).status, 401, "ended");
+  t.strictSame(await identities(), ["g"]);
+  t.strictSame(
+    (await attempts(world)).map(({ method, outcome }) => `${method} ${outcome}`),
+    ["google ok", "google code_required", "google ok"],
+  );
+  t.strictSame(
+    (await sql`select after from audit_log where action = 'GET /sign-in/google/callback' order by at, id`).map(
+      ({ after }) => after,
+    ),
+    [
+      { linked: "google", email },
+      { linked: "google", email },
+    ],
+  );
 });
 
 t.test("an id_token for another audience, time, issuer or flow does not sign in", async (t) => {

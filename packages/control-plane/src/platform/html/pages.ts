@@ -110,6 +110,8 @@ export interface Frame {
   email: string | null;
   /** True where the person has no way to sign in again and is asked for a password. */
   asksPassword: boolean;
+  /** True for a session without the second factor that the organisation requires: it reads only. */
+  lacksSecondFactor?: boolean;
   openCauses: number;
   /** State of the favicon and the mark: the worst of the open incidents, else maintenance or up. */
   tone: "up" | "degraded" | "down" | "maintenance";

@@ -3,7 +3,14 @@ import { Router } from "@koa/router";
 import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { Semaphore } from "@statusmesh/shared/semaphore";
-import { type Ctx, type AuthContexts, requireEveryScope, requireOwner, requireScope } from "../context.ts";
+import {
+  type Ctx,
+  type AuthContexts,
+  requireEveryScope,
+  requireOwnAccount,
+  requireOwner,
+  requireScope,
+} from "../context.ts";
 import { readBody } from "./body.ts";
 import { declaredErrors, type Reply, type Route } from "./route.ts";
 import { codedTag, gzipped, takesGzip } from "./compression.ts";
@@ -165,7 +172,8 @@ function isLarge({ body, bodyLimit, upload }: Route, http: Context): boolean {
 
 /** Requires the declared scope and role of a tenant's caller, then charges the budget. */
 async function admit(route: Route, ctx: Ctx, params: Record<string, string>, throttle: Throttle): Promise<void> {
-  if (route.scope !== null) requireScope(ctx, route.scope);
+  if (route.ownAccount) requireOwnAccount(ctx);
+  else if (route.scope !== null) requireScope(ctx, route.scope);
   if (route.everyScope) requireEveryScope(ctx);
   if (route.requireRole !== null) await route.requireRole({ ctx, params });
   else if (route.role === "owner") requireOwner(ctx);

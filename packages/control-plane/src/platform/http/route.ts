@@ -50,6 +50,8 @@ export interface Route {
   readonly scope: Scope | null;
   /** True when a token needs every scope, because the route gives access to others. */
   readonly everyScope: boolean;
+  /** True when a session needs no scope, because the route changes the account of its user only. */
+  readonly ownAccount: boolean;
   readonly role: RequiredRole;
   /** Requires the role in the organisation of the path. Null: the caller's organisation. */
   readonly requireRole: ((call: { ctx: Ctx; params: Record<string, string> }) => Promise<unknown>) | null;
@@ -93,6 +95,8 @@ export interface RouteDeclaration<
   scope?: Scope;
   /** Invitations, members and roles: a session, or a token with every scope. Also required by the service. */
   everyScope?: boolean;
+  /** The scope is for tokens: a session may always change the account of its user. Also in the service. */
+  ownAccount?: boolean;
   /**
    * Role in the organisation of the path, or else of the caller; default: every member. Also required by the service.
    * Documented, and checked here before the body is read.
@@ -147,6 +151,7 @@ export function route<D extends keyof AuthContexts, P extends string, Q extends 
     auth: declared.auth,
     scope: declared.scope ?? null,
     everyScope: declared.everyScope ?? false,
+    ownAccount: declared.ownAccount ?? false,
     role: declared.role ?? "member",
     requireRole: declared.requireRole ?? null,
     category:

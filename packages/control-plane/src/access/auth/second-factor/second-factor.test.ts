@@ -3,6 +3,7 @@ import { matchObject } from "@statusmesh/shared/testing";
 import { hour, minute, second } from "../../../testing/clock.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../../testing/world.ts";
+import { grantable } from "../../oauth/consent.ts";
 import { hashPassword, hashWith } from "../passwords.ts";
 import { makeSignInLink, resetSignIn } from "../service.ts";
 import { takeTurn } from "../sign-in-turns.ts";
@@ -256,4 +257,65 @@ t.test("the second step works without scripts", async (t) => {
   const over = await post({ second: codeOf(secret, 1) }, cookie);
   t.match(await over.text(), /Sign in again[^]*name="password"/);
   t.equal((await browser(cookie)("GET", address)).status, 302, "nothing waits for a code");
+});
+
+t.test("an organisation may require a second factor of sessions, which only read without one", async (t) => {
+  const { owner, ask, email, secret } = await withTotp();
+  const org = `/api/v1/orgs/${owner.orgId}`;
+  const member = await newMember(owner, "owner");
+  const headers = await signedIn(member);
+  const other = asking(serve, headers);
+  const require = (by = ask, required = true) => by("PATCH", org, { require_second_factor: required });
+  matchObject(t, await require(other), refused(403, "FORBIDDEN"), "an owner without one");
+  matchObject(t, await require(asking(serve, await withToken(member))), refused(403, "FORBIDDEN"));
+  clock.advance(15 * minute);
+  matchObject(t, await require(), refused(403, "FRESH_SIGN_IN_REQUIRED"));
+  t.equal((await ask("POST", "/api/v1/sessions/current/verify", { password, code: codeOf(secret) })).status, 204);
+  matchObject(t, await require(), { status: 200, body: { require_second_factor: true } });
+  const target = { name: "Shop", check: { type: "tcp", host: "shop.example.org", port: 443 } };
+  t.equal((await ask("POST", "/api/v1/targets", target)).status, 201);
+
+  const { scopes } = (await other("GET", "/api/v1/me")).body as { scopes: string[] };
+  t.ok(scopes.length > 5 && scopes.every((scope) => scope.endsWith(":read")), scopes.join());
+  t.equal((await other("GET", "/api/v1/targets")).status, 200);
+  const second = await newOrg(system);
+  await sql`
+    insert into memberships (org_id, user_id, role, created_at)
+    values (${second.orgId}, ${member.userId}, 'owner', now())`;
+  const elsewhere = asking(serve, await signedIn({ ...member, orgId: second.orgId }));
+  t.equal((await elsewhere("POST", "/api/v1/targets", target)).status, 201, "not required there");
+  for (const [by, method, path, body] of [
+    [other, "POST", "/api/v1/targets", target],
+    [other, "POST", "/api/v1/api-tokens", { name: "Mine", scopes: ["targets:write"] }],
+    // Named by the path, in a session of another organisation.
+    ...[other, elsewhere].flatMap(
+      (by) =>
+        [
+          [by, "PATCH", org, { require_second_factor: false }],
+          [by, "PATCH", `${org}/members/${owner.userId}`, { role: "viewer" }],
+          [by, "DELETE", `${org}/members/${owner.userId}`, undefined],
+          [by, "POST", `${org}/invitations`, { email: "nina@example.org" }],
+          [by, "DELETE", org, undefined],
+        ] as const,
+    ),
+  ] as const) {
+    const reply = await by(method, path, body);
+    matchObject(t, reply, refused(403, "INSUFFICIENT_SCOPE"), `${method} ${path}`);
+    t.match(reply.body.error.message, /requires a second factor/);
+  }
+  t.equal((await asking(serve, await withToken(member))("POST", "/api/v1/targets", target)).status, 201, "a token");
+  t.strictSame(grantable({ ...member, lacksSecondFactor: true }, ["targets:read", "targets:write"]), ["targets:read"]);
+  const page = (await other("GET", "/monitors")).text;
+  t.match(page, /data-role="viewer"[^]*requires a second factor[^]*href="\/settings\/account#second-factor"/);
+  t.equal((await other("GET", "/monitors/new")).status, 403);
+
+  const { signInPath } = await resetSignIn(system, email);
+  const signedOut = await browser()("POST", "/api/v1/sessions", { code: signInPath.slice("/sign-in/".length) });
+  const reset = browser(cookiesOf(signedOut.headers));
+  t.equal((await reset("POST", "/api/v1/targets", target)).status, 403, "a lost phone: led to set one up");
+  t.equal((await reset("PUT", "/api/v1/me/password", { password: "another horse battery" })).status, 204);
+  const made = await reset("POST", "/api/v1/me/totp");
+  t.equal((await reset("POST", "/api/v1/me/totp/confirm", { code: codeOf(made.body.secret) })).status, 200);
+  t.equal((await reset("POST", "/api/v1/targets", target)).status, 201);
+  t.equal((await other("DELETE", "/api/v1/sessions/current")).status, 204, "signs out");
 });
