@@ -200,6 +200,23 @@ create table orgs (
   FOREIGN KEY (plan_id) REFERENCES plans(id)
 );
 
+create table passkeys (
+  id uuid not null,
+  user_id uuid not null,
+  rp_id text not null,
+  credential_id bytea not null,
+  public_key bytea not null,
+  counter bigint not null,
+  name text not null,
+  created_at timestamp with time zone not null,
+  last_used_at timestamp with time zone,
+  suspended_at timestamp with time zone,
+  PRIMARY KEY (id),
+  UNIQUE (credential_id),
+  FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+CREATE INDEX passkeys_by_user ON passkeys USING btree (user_id);
+
 create table pending_sign_ins (
   browser_hash bytea not null,
   user_id uuid not null,
@@ -327,6 +344,12 @@ create table totp_factors (
   pending_at timestamp with time zone,
   PRIMARY KEY (user_id),
   FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+create table used_challenges (
+  challenge_hash bytea not null,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (challenge_hash)
 );
 
 create table user_identities (

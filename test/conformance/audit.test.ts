@@ -2,9 +2,11 @@ import type { Sql } from "postgres";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { allRoutes } from "@statusmesh/control-plane/app";
+import { makeChallenge } from "@statusmesh/control-plane/access/auth/passkeys/challenges";
 import { hashPassword, hashWith } from "@statusmesh/control-plane/access/auth/passwords";
 import { codeAt, stepAt } from "@statusmesh/control-plane/access/auth/second-factor/totp";
 import { actionWords, entryInWords } from "@statusmesh/control-plane/access/orgs/words";
+import { softwareAuthenticator } from "@statusmesh/control-plane/testing/authenticator";
 import type { Hub } from "@statusmesh/control-plane/platform/db/notify";
 import type { Route } from "@statusmesh/control-plane/platform/http/route";
 import { openAgentPings } from "@statusmesh/control-plane/monitoring/pipeline/agent-pings";
@@ -44,7 +46,7 @@ const agent = await agentIn(sql, "default");
 const url = await serveHere(t, database, {
   SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
   // Two ways to sign in, so that each can be removed.
-  SM_AUTH__ENABLED_METHODS: "magic_link,password",
+  SM_AUTH__ENABLED_METHODS: "magic_link,password,passkey",
   SM_EMAIL__SMTP_URL: "smtp://127.0.0.1:9",
   ...centralAccounts,
 });
@@ -76,7 +78,7 @@ async function scene() {
   const cookie = await sessionOf(sql, olga);
   const [own] = await sql<{ id: string }[]>`select id from sessions where user_id = ${olga.userId}`;
   const browser = anonymous.with({
-    cookie: `_sm_session=${cookie}`,
+    cookie: `_sm_session=${cookie}; _sm_session_passkey=${cookie}`,
     "sec-fetch-site": "same-origin",
     "user-agent": "Firefox",
     traceparent: `00-${traceId}-${"34".repeat(8)}-01`,
@@ -133,6 +135,13 @@ async function scene() {
   const [token] = await sql<{ id: string }[]>`select id from api_tokens where user_id = ${olga.userId}`;
   const home = { ...olga, ownerId: olga.userId, memberId: milan.userId };
   const connectedApp = await make.connectedApp(sql, home, "");
+  const passkey = await make.passkey(sql, home, "");
+  const challenge = await makeChallenge({ sql, clock: { now: Date.now } }, cookie, `register ${olga.userId}`);
+  const credential = softwareAuthenticator("http://localhost:0").create({
+    challenge,
+    rp: { id: "localhost" },
+    user: { id: "AAAA" },
+  });
   const certificate = await make.certificate(sql, home, "");
   const mailChannel = await make.mailChannel(sql, home, "");
   const device = await make.device(sql, home, "");
@@ -169,6 +178,8 @@ async function scene() {
     identity,
     token: token!.id,
     connectedApp,
+    passkey,
+    credential,
     invitation,
     milan,
   };
@@ -191,6 +202,7 @@ const idsByPath = (s: Scene): Record<string, string> => ({
   "/api/v1/incidents": s.incident,
   "/api/v1/sessions": s.session,
   "/api/v1/identities": s.identity,
+  "/api/v1/me/passkeys": s.passkey,
   "/api/v1/api-tokens": s.token,
   "/api/v1/connected-apps": s.connectedApp,
   "/api/v1/orgs": s.olga.orgId,
@@ -218,6 +230,7 @@ const bodyOf = (route: Route, s: Scene): object | undefined => {
   const own: Record<string, object> = {
     "POST /api/v1/me/totp/confirm": { code: codeAt(totpSecret, stepAt(Date.now())) },
     "PATCH /api/v1/orgs/{id}": { name: "New" },
+    "POST /api/v1/me/passkeys": { name: "Laptop", response: s.credential },
     "POST /api/v1/config/apply": { project: "shop", document: { version: 1 }, plan_token: s.planToken },
     "POST /api/v1/config/detach": { project: "audit", kind: "monitor", key: "bare", id: s.bare.id },
     "POST /api/v1/status-pages": { slug: `t-${s.slug.slice(2)}`, name: "Other" },

@@ -32,6 +32,11 @@ export const centralAccounts = {
   SM_CHANNELS__WHATSAPP__NUMBER: "+15550001111",
 };
 
+/** Well-formed responses of a passkey that is not known anywhere. */
+const credential = { rawId: "AAECAw", type: "public-key" };
+const assertion = { clientDataJSON: "e30", authenticatorData: "AAAA", signature: "AAAA" };
+const attestation = { clientDataJSON: "e30", attestationObject: "oA" };
+
 /**
  * A valid body for each route that takes one, by method and path. A new route gets its line here. `mark` (a-z, 0-9 and
  * -) makes values unique that must be.
@@ -138,6 +143,9 @@ export const goodBodies = ({
   "POST /api/v1/sessions": { code: "a code" },
   "POST /api/v1/sessions/current/verify": { password: "not the password" },
   "POST /api/v1/me/totp/confirm": { code: "no code" },
+  "POST /api/v1/sessions/passkey": { response: { ...credential, response: assertion } },
+  "POST /api/v1/me/passkeys": { name: "Laptop", response: { ...credential, response: attestation } },
+  "PATCH /api/v1/me/passkeys/{id}": { name: "Phone" },
   "PUT /api/v1/me/password": { current: "correct horse battery", password: "correct horse battery" },
   "PATCH /operator/orgs/{id}": { plan: "selfhost", overrides: { max_targets: 50 } },
   "POST /operator/regions": { id: "north", name: "North" },

@@ -831,7 +831,7 @@ const agents: Case[] = [
 
 /** Another service on the same database, which may reach private addresses, and has an operator. */
 const google = {
-  SM_AUTH__ENABLED_METHODS: "google,password",
+  SM_AUTH__ENABLED_METHODS: "google,password,passkey",
   SM_AUTH__GOOGLE__CLIENT_ID: "id",
   SM_AUTH__GOOGLE__CLIENT_SECRET: "secret",
 };

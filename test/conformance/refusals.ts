@@ -249,6 +249,11 @@ export async function people({ sql, olga, milan, asking, signedIn, anonymous, pa
     insert into status_page_domains (page_id, org_id, domain, token, verified_at, created_at)
     values (${foreign}, ${poor.orgId}, 'taken.acme.test', 'a', now(), now())`;
   const id = newId();
+  for (let n = 0; n < 20; n++) await make.passkey(sql, { ...home, userId: milan.userId }, "");
+  const crowded = anonymous.with({
+    cookie: `_sm_session=${await sessionOf(sql, milan)}`,
+    "sec-fetch-site": "same-origin",
+  });
   const old = await sessionOf(sql, olga);
   await sql`update sessions set verified_at = null where secret_hash = ${hashToken(old)}`;
   return [
@@ -278,6 +283,16 @@ export async function people({ sql, olga, milan, asking, signedIn, anonymous, pa
       as: anonymous.with({ cookie: `_sm_session=${old}`, "sec-fetch-site": "same-origin" }),
       code: "FRESH_SIGN_IN_REQUIRED",
     },
+    {
+      ...refusedBody("POST /api/v1/me/passkeys")(
+        "a passkey whose response is none",
+        goodBodies({ targetId: id })["POST /api/v1/me/passkeys"]!,
+        "PASSKEY_INVALID",
+        "/response",
+      ),
+      as: signedIn,
+    },
+    { title: "one passkey too many", ask: "POST /api/v1/me/passkeys/options", as: crowded, code: "PASSKEYS_LIMIT" },
     missing("GET", `/api/v1/orgs/${id}`, "ORG_NOT_FOUND"),
     missing("PATCH", `${org}/members/${id}`, "MEMBER_NOT_FOUND", { role: "member" }),
     missing("DELETE", `${org}/invitations/${id}`, "INVITATION_NOT_FOUND"),

@@ -104,6 +104,7 @@ const idsByPath: Record<string, string> = {
   "/api/v1/incidents": incident,
   "/api/v1/sessions": session,
   "/api/v1/identities": identity,
+  "/api/v1/me/passkeys": await make.passkey(sql, home, ""),
   "/api/v1/api-tokens": apiToken!.id,
   "/api/v1/connected-apps": connectedApp,
   "/api/v1/orgs": olga.orgId,

@@ -106,7 +106,7 @@ export interface ControlPlaneOptions {
 export interface ControlPlane extends Program {
   readonly url: string;
   readonly folder: string;
-  /** The one-time link that it printed; null when it printed none. */
+  /** The one-time link that it printed, at {@link url} in place of localhost; null when it printed none. */
   readonly signInLink: string | null;
 }
 
@@ -148,7 +148,9 @@ export async function startControlPlane(t: Teardown, options: ControlPlaneOption
     // The welcome text, with the sign-in link, is printed after the port answers.
     return /is ready:/.test(started.complaints()) && (await fetch(`${url}/readyz`)).ok;
   });
-  const signInLink = /http:\/\/\S+\/sign-in\/\S+/.exec(started.complaints())?.[0] ?? null;
+  const printed = /http:\/\/\S+\/sign-in\/\S+/.exec(started.complaints())?.[0] ?? null;
+  // Passkeys work at localhost, and most tests open the address.
+  const signInLink = printed?.replace(`http://localhost:${started.port}`, url) ?? null;
   const embedded = postmasterOf(started.folder);
   if (embedded !== null) reap(embedded);
   return { ...started, url, signInLink };

@@ -98,6 +98,7 @@ t.test("the doctor finds a running service well, and says what is not", async (t
       "plan ok",
       "owner ok",
       "ways to sign in warning",
+      "passkeys ok",
       "partitions ok",
       "packing ok",
       "agents ok",

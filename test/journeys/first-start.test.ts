@@ -43,6 +43,7 @@ t.test("an empty folder becomes a running service, and stays one over a second s
   t.comment(`first start: ${Math.round(performance.now() - began)} ms`);
   t.match(first.complaints(), new RegExp(`is ready: ${first.url}\n`), "it says where it is");
   t.match(first.signInLink, new RegExp(`^${first.url}/sign-in/[A-Za-z0-9_-]{40,}$`), "and how to get in");
+  t.match(first.complaints(), `http://localhost:${new URL(first.url).port}/sign-in/`, "where passkeys work");
   t.notMatch(first.log.join("\n"), new URL(first.signInLink!).pathname, "the link is not in the log");
 
   const visitor = connect(t, first.url, null);
@@ -128,7 +129,7 @@ t.test("npm start stops everything when its own process is asked to", async (t) 
       const words = ["run", "-s", "statusmesh", "--", "bootstrap-owner"];
       const command = startProgram(t, npm, words, { cwd: clone, env });
       t.equal(await command.ended, 0, "the command that the service prints works as it is typed");
-      t.match(command.log.join("\n"), new RegExp(`http://127\\.0\\.0\\.1:${port}/sign-in/`));
+      t.match(command.log.join("\n"), `http://localhost:${port}/sign-in/`);
     }
     await started.stop(signal);
     await waitFor(`the database to end after ${signal}`, () => !isAlive(postmaster));

@@ -1,16 +1,18 @@
 import { Events, OAuth2Server } from "oauth2-mock-server";
-import t from "tap";
+import type { CDPSession, Page } from "playwright-core";
+import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import { findings, openBrowser, openPage } from "../harness/browser.ts";
+import { findings, looksRight, openBrowser, openPage } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
 
 /*
  * Somebody signs in with Google in a real browser: first with an unknown account, then with the right
- * one, and is sent on to where they wanted to go. The Google is one of this machine.
+ * one, and is sent on to where they wanted to go. The Google is one of this machine. Then they add passkeys, with the
+ * authenticator that Chromium has for tests, and sign in with one.
  */
 
-t.test("from the sign-in page to the console with Google", async (t) => {
+t.test("from the sign-in page to the console with Google, and with passkeys", async (t) => {
   if (!(await requires(t, "chromium"))) return;
   const google = new OAuth2Server();
   await google.issuer.keys.generate("RS256");
@@ -21,11 +23,11 @@ t.test("from the sign-in page to the console with Google", async (t) => {
     Events.BeforeTokenSigning,
     (token: { payload: object }) => void Object.assign(token.payload, claims),
   );
-  const { url } = await startControlPlane(t, {
+  const { url, signInLink } = await startControlPlane(t, {
     env: {
       SM_BOOTSTRAP__EMAIL: "olga@example.org",
       SM_SCHEDULER__BUILTIN_AGENT: "false",
-      SM_AUTH__ENABLED_METHODS: "google,magic_link",
+      SM_AUTH__ENABLED_METHODS: "google,magic_link,passkey",
       // A second way to sign in: the link by mail is one only where mail is configured.
       SM_EMAIL__SMTP_URL: "smtp://127.0.0.1:9",
       SM_AUTH__GOOGLE__CLIENT_ID: "id",
@@ -71,4 +73,83 @@ t.test("from the sign-in page to the console with Google", async (t) => {
   await bare.getByRole("link", { name: "Continue with Google" }).click();
   await bare.waitForURL(({ origin, pathname }) => origin === url && !pathname.startsWith("/sign-in"));
   t.ok(await bare.getByRole("heading", { level: 1 }).isVisible(), "and without JavaScript");
+
+  await page.goto("/settings/account");
+  await page.getByText("Passkeys work at http://localhost").waitFor();
+  t.notOk(await page.getByRole("button", { name: "Add a passkey" }).isVisible(), "not at an address");
+  await byPasskey(t, page, signInLink!.replace("127.0.0.1", "localhost"));
 });
+
+/** A platform authenticator that verifies its user, with these credentials (Chrome DevTools Protocol, WebAuthn). */
+async function authenticatorWith(cdp: CDPSession, credentials: Credential[] = []): Promise<string> {
+  const { authenticatorId } = await cdp.send("WebAuthn.addVirtualAuthenticator", {
+    options: {
+      protocol: "ctap2",
+      transport: "internal",
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+    },
+  });
+  for (const credential of credentials) await cdp.send("WebAuthn.addCredential", { authenticatorId, credential });
+  return authenticatorId;
+}
+type Credential = Awaited<ReturnType<typeof credentialsOf>>[number];
+const credentialsOf = async (cdp: CDPSession, authenticatorId: string) =>
+  (await cdp.send("WebAuthn.getCredentials", { authenticatorId })).credentials;
+
+async function byPasskey(t: Test, page: Page, link: string): Promise<void> {
+  const account = new URL("/settings/account", link).href;
+  const cdp = await page.context().newCDPSession(page);
+  await cdp.send("WebAuthn.enable");
+  const replace = async (id: string, credentials: Credential[]) => {
+    await cdp.send("WebAuthn.removeVirtualAuthenticator", { authenticatorId: id });
+    return await authenticatorWith(cdp, credentials);
+  };
+  let device = await authenticatorWith(cdp);
+
+  await page.goto(link);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL(({ pathname }) => !pathname.startsWith("/sign-in"));
+  await page.goto(account);
+  const name = page.getByLabel("Name of the passkey");
+  t.match(await name.inputValue(), /^(?:Headless)?Chrome on Linux$/);
+  const add = async (called: string) => {
+    await name.fill(called);
+    await page.getByRole("button", { name: "Add a passkey" }).click();
+  };
+  await add("Laptop");
+  await page.getByText("The passkey was added.").waitFor();
+  await add("Laptop again");
+  await page.getByText("This device has a passkey of your account already.").first().waitFor();
+  const [laptop] = await credentialsOf(cdp, device);
+  device = await replace(device, []);
+  await add("Phone");
+  await page.getByRole("rowheader", { name: "Phone" }).waitFor();
+  await looksRight(t, page, "account");
+
+  await page.getByRole("button", { name: "Rename Phone" }).click();
+  await page.getByRole("dialog").getByLabel("Name").fill("Work phone");
+  await page.getByRole("dialog").getByRole("button", { name: "Rename" }).click();
+  await page.getByRole("rowheader", { name: "Work phone" }).waitFor();
+  await page.getByRole("button", { name: "Remove Work phone" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
+  await page.getByText("Saved. Your other sessions have ended.").waitFor();
+  t.equal(await page.getByRole("rowheader").filter({ hasText: "Work phone" }).count(), 0);
+
+  const signIn = async () => {
+    await page.context().clearCookies();
+    await page.goto(new URL("/sign-in?next=/settings/account", link).href);
+    await page.getByRole("button", { name: "Sign in with a passkey" }).click();
+  };
+  await signIn();
+  await page.getByText("This passkey is not known here, or was removed.").first().waitFor();
+  await looksRight(t, page, "sign-in");
+  device = await replace(device, [laptop!]);
+  await signIn();
+  await page.getByRole("rowheader", { name: "Laptop" }).waitFor();
+  // A copy of the device that was made before.
+  await replace(device, [laptop!]);
+  await signIn();
+  await page.getByText("This passkey is suspended, because its counter went back").first().waitFor();
+}

@@ -37,6 +37,7 @@ const parts = new Set([
     "form:is([data-notes], [data-draft], [data-preview-form]), [data-template]",
     () => import("./preview.js").then((module) => module.previews()),
   ],
+  ["[data-passkeys]", () => import("./passkeys.js").then((module) => module.passkeys())],
   ["[data-devices]", () => import("./devices.js").then((module) => module.devices())],
   ["[data-second-factor]", () => import("./second-factor.js").then((module) => module.secondFactor())],
   ["[data-image]", () => import("./upload.js").then((module) => module.imagePreviews())],

@@ -1,4 +1,6 @@
 import { call } from "./api.js";
+import { textOf } from "./base64url.js";
+import { nameOfBrowser } from "./browser-name.js";
 import { onSubmit, say, whileDisabled } from "./dom.js";
 import { clearErrors, showError } from "./form.js";
 import { leaveFor } from "./leave.js";
@@ -22,49 +24,13 @@ function showText(box, name) {
   for (const text of box.querySelectorAll("[data-state]")) text.hidden = text.dataset.state !== name;
 }
 
-/** `Chrome on Android`, as the name that the field starts with. */
-function nameOfBrowser() {
-  const agent = navigator.userAgent;
-  const pick = (names, last) => names.find(([pattern]) => pattern.test(agent))?.[1] ?? last;
-  const browser = pick(
-    [
-      [/Edg/, "Edge"],
-      [/OPR/, "Opera"],
-      [/SamsungBrowser/, "Samsung Internet"],
-      [/Firefox|FxiOS/, "Firefox"],
-      [/Chrome|CriOS/, "Chrome"],
-      [/Safari/, "Safari"],
-    ],
-    "Browser",
-  );
-  const system = pick(
-    [
-      [/iPhone/, "iPhone"],
-      [/iPad/, "iPad"],
-      [/Android/, "Android"],
-      [/Windows/, "Windows"],
-      [/CrOS/, "ChromeOS"],
-      [/Mac/, "Mac"],
-      [/Linux/, "Linux"],
-    ],
-    null,
-  );
-  return system === null ? browser : `${browser} on ${system}`;
-}
-
-const base64url = (bytes) =>
-  btoa(String.fromCharCode(...new Uint8Array(bytes)))
-    .replaceAll("+", "-")
-    .replaceAll("/", "_")
-    .replace(/=+$/, "");
-
 /** The subscription of this browser with the key of the installation; one with another key is replaced. */
 async function subscribe(key) {
   await navigator.serviceWorker.register(worker, { scope: "/" });
   const { pushManager } = await navigator.serviceWorker.ready;
   const before = await pushManager.getSubscription();
   if (before) {
-    if (base64url(before.options.applicationServerKey) === key) return before;
+    if (textOf(before.options.applicationServerKey) === key) return before;
     await before.unsubscribe();
   }
   return await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });

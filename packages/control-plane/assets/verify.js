@@ -1,5 +1,5 @@
 import { answerOf } from "./api.js";
-import { el, openDialog } from "./dom.js";
+import { button, el, openDialog, whileDisabled } from "./dom.js";
 import { orgFetch } from "./org.js";
 
 /** Proofs that a form asks for: name in the API, label, and attributes of the field. */
@@ -14,11 +14,13 @@ const fields = {
  */
 export function confirmed({ message, details }) {
   const proofs = details?.proofs ?? [];
-  const inputs = proofs.map((name) => {
-    const [label, attributes] = fields[name];
-    const input = el("input", { id: `verify-${name}`, name, required: "", ...attributes });
-    return el("div", { class: "field" }, el("label", { for: input.id }, label), input);
-  });
+  const inputs = proofs
+    .filter((name) => name in fields)
+    .map((name) => {
+      const [label, attributes] = fields[name];
+      const input = el("input", { id: `verify-${name}`, name, required: "", ...attributes });
+      return el("div", { class: "field" }, el("label", { for: input.id }, label), input);
+    });
   const problem = el("p", { class: "error-note", role: "alert", hidden: "" });
   const again = `/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`;
   const form = el(
@@ -30,6 +32,7 @@ export function confirmed({ message, details }) {
       "div",
       { class: "actions" },
       inputs.length > 0 ? el("button", { class: "btn primary", type: "submit" }, "Confirm") : null,
+      proofs.includes("passkey") ? button("Use a passkey", (event) => void byPasskey(event.target)) : null,
       el("a", { class: inputs.length > 0 ? "btn" : "btn primary", href: again }, "Sign in again"),
       el("button", { class: "btn", type: "button", "data-close": "" }, "Cancel"),
     ),
@@ -40,6 +43,13 @@ export function confirmed({ message, details }) {
     el("p", {}, message),
     form,
   );
+  async function byPasskey(pressed) {
+    const { prove: provePasskey } = await import("./passkeys.js");
+    const answer = await whileDisabled(pressed, () => provePasskey("/api/v1/sessions/current/verify"));
+    if (answer.ok) return dialog.close("fresh");
+    problem.textContent = answer.error.message;
+    problem.hidden = false;
+  }
   return new Promise((resolve) => {
     form.addEventListener("submit", (event) => {
       event.preventDefault();

@@ -19,14 +19,15 @@ create unlogged table write_probe (
 alter table write_probe alter column filler set storage plain;
 
 -- Keys that sign what clients bring back, the same for all replicas: 244 random bits. cursor: of MCP lists; plan: of
--- plans of configuration as code; acknowledge: of links in notifications; device: of browsers that have signed in.
+-- plans of configuration as code; acknowledge: of links in notifications; device: of browsers that have signed in;
+-- passkey: of challenges.
 create table signing_keys (
   name   text primary key,
   secret text not null
 );
 insert into signing_keys (name, secret)
 select name, gen_random_uuid()::text || gen_random_uuid()::text
-from (values ('cursor'), ('plan'), ('acknowledge'), ('device'), ('recovery')) as k (name);
+from (values ('cursor'), ('plan'), ('acknowledge'), ('device'), ('recovery'), ('passkey')) as k (name);
 
 -- Access: organisations, plans, users, sign-in, tokens, OAuth, audit --------------------------------------------------
 
@@ -174,6 +175,31 @@ create table sign_in_flows (
   provider     text not null,
   return_to    text not null,
   expires_at   timestamptz not null
+);
+
+-- Credentials of WebAuthn.
+create table passkeys (
+  id            uuid primary key,
+  user_id       uuid not null references users on delete cascade,
+  -- Host of server.public_url when it was added: it works nowhere else.
+  rp_id         text not null,
+  credential_id bytea not null unique,
+  -- SubjectPublicKeyInfo, DER.
+  public_key    bytea not null,
+  -- Signature counter of the last use; 0 where the device has none.
+  counter       bigint not null,
+  name          text not null,
+  created_at    timestamptz not null,
+  last_used_at  timestamptz,
+  -- The counter went back: it may have been copied and signs nobody in.
+  suspended_at  timestamptz
+);
+create index passkeys_by_user on passkeys (user_id);
+
+-- Challenges that were answered, until they expire. Those without an answer are stored nowhere.
+create table used_challenges (
+  challenge_hash bytea primary key,
+  expires_at     timestamptz not null
 );
 
 -- Last request of a sign-in link by SHA-256 of the address, known or unknown, so that the table reveals no accounts.

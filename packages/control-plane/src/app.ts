@@ -9,6 +9,7 @@ import { recordRequest } from "./access/audit/service.ts";
 import { authRoutes } from "./access/auth/api.ts";
 import { authenticateTenant, bearerOf } from "./access/auth/authenticate.ts";
 import { operatorAuthentication } from "./access/auth/authenticate-operator.ts";
+import { passkeyRoutes } from "./access/auth/passkeys/api.ts";
 import { authPages } from "./access/auth/pages.ts";
 import { askedLater, me, needsPassword, sessionCookieName } from "./access/auth/service.ts";
 import { channelLinkRoutes, mailLinkRoutes } from "./alerting/channel-links/api.ts";
@@ -179,6 +180,7 @@ export function allRoutes({
     ...kumaRoutes,
     ...shareViewRoutes,
     ...authRoutes,
+    ...passkeyRoutes,
     ...oauthRoutes,
     ...declaredRoutes,
     ...tenancyRoutes({

@@ -177,9 +177,12 @@ async function runServer(): Promise<void> {
   const started = import("./serve.ts").then(({ serve }) => serve(config, clock, log));
   stopOnSignals(async () => await (await started.catch(() => null))?.stop(), log);
   const running = await started;
+  const { signInUrl } = await import("./access/auth/service.ts");
   // The link is a secret of the administrator: standard error only, never the log.
-  const base = config.server.public_url.endsWith(":0") ? running.url : config.server.public_url;
-  const signIn = running.owner.signInPath === null ? null : base + running.owner.signInPath;
+  const unknownPort = config.server.public_url.endsWith(":0");
+  const base = unknownPort ? running.url : config.server.public_url;
+  const { signInPath } = running.owner;
+  const signIn = signInPath === null ? null : unknownPort ? base + signInPath : signInUrl(config, signInPath);
   if (config.log.format === "json") log.info({ url: base, version }, "ready");
   process.stderr.write(
     welcome(

@@ -22,7 +22,8 @@ const registry = {
   ],
   // Authentication and access
   UNAUTHENTICATED: [401, "no valid session or token came with the request"],
-  INVALID_CREDENTIALS: [401, "the address, the password or the present password is wrong"],
+  INVALID_CREDENTIALS: [401, "the address, the password, the present password or the passkey is wrong"],
+  PASSKEY_INVALID: [400, "the response of a new passkey is malformed, used, or of another browser, origin or host"],
   CODE_REQUIRED: [401, "the first factor was right; the code of the second factor completes the sign-in"],
   CODE_INVALID: [401, "the code of the second factor is wrong or was used already"],
   FRESH_SIGN_IN_REQUIRED: [403, "the change needs a factor that was proven in the session within 15 minutes"],
@@ -160,6 +161,7 @@ const registry = {
   MCP_TOKEN_READ_ONLY: [422, "a token for MCP asks for a scope that is no read scope"],
   EMAIL_NOT_VERIFIED: [403, "the address of the user is not verified, and the token needs that"],
   CONNECTED_APP_NOT_FOUND: [404, "the id names no connected app of the caller in the organisation"],
+  PASSKEYS_LIMIT: [409, "the user has the maximum number of passkeys"],
   API_TOKENS_LIMIT: [409, "the user has the maximum number of live API tokens"],
   INVITATIONS_LIMIT: [409, "the organisation has the maximum number of pending invitations"],
   ALREADY_MEMBER: [409, "the person is a member of the organisation already"],

@@ -38,6 +38,7 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
   "/api/v1/incidents/{id}": { thing: "incident", refusal: "INCIDENT_NOT_FOUND" },
   "/api/v1/sessions/{id}": { thing: "session", refusal: "NOT_FOUND" },
   "/api/v1/identities/{id}": { thing: "identity", refusal: "NOT_FOUND" },
+  "/api/v1/me/passkeys/{id}": { thing: "passkey", refusal: "NOT_FOUND" },
   "/api/v1/api-tokens/{id}": { thing: "apiToken", refusal: "API_TOKEN_NOT_FOUND" },
   "/api/v1/connected-apps/{id}": { thing: "connectedApp", refusal: "CONNECTED_APP_NOT_FOUND" },
   "/api/v1/orgs/{id}": { thing: "org", refusal: "ORG_NOT_FOUND" },

@@ -49,6 +49,10 @@ const refusesTokens: Readonly<Record<string, readonly Standing["by"][]>> = {
   "POST /api/v1/me/totp/confirm": ["token", "bound token"],
   "DELETE /api/v1/me/totp": ["token", "bound token"],
   "POST /api/v1/me/totp/recovery-codes": ["token", "bound token"],
+  "POST /api/v1/me/passkeys/options": ["token", "bound token"],
+  "POST /api/v1/me/passkeys": ["token", "bound token"],
+  "PATCH /api/v1/me/passkeys/{id}": ["token", "bound token"],
+  "DELETE /api/v1/me/passkeys/{id}": ["token", "bound token"],
 };
 
 /** Scopes beside that of the declaration, of a route about several kinds. */
@@ -96,6 +100,7 @@ export const afterAuthentication: Readonly<Record<string, ErrorCode>> = {
   "POST /api/v1/me/totp/confirm": "CODE_INVALID",
   "DELETE /api/v1/me/totp": "NOT_FOUND",
   "POST /api/v1/me/totp/recovery-codes": "NOT_FOUND",
+  "POST /api/v1/me/passkeys": "PASSKEY_INVALID",
   "POST /api/v1/targets/test": "PROBE_UNAVAILABLE",
   "POST /api/v1/targets/{id}/check-now": "PROBE_UNAVAILABLE",
   "POST /api/v1/notification-channels/test": "CHANNEL_TEST_FAILED",

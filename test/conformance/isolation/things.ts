@@ -30,6 +30,7 @@ export type Thing =
   | "delivery"
   | "session"
   | "identity"
+  | "passkey"
   | "apiToken"
   | "connectedApp"
   | "org"
@@ -255,6 +256,14 @@ export const make: Readonly<Record<Thing, Make>> = {
     await sql`
       insert into user_identities (id, user_id, provider, issuer, subject, email, created_at, last_used_at)
       values (${id}, ${userId}, 'google', 'https://accounts.google.com', ${id}, ${`${id}@example.org`}, now(), now())`;
+    return id;
+  },
+  async passkey(sql, { userId }) {
+    const id = newId();
+    // Of another host: it signs nobody in, so it is never the last way.
+    await sql`
+      insert into passkeys (id, user_id, rp_id, credential_id, public_key, counter, name, created_at)
+      values (${id}, ${userId}, 'old.example.org', ${Buffer.from(id)}, '', 0, 'Laptop', now())`;
     return id;
   },
   async apiToken(sql, { userId, orgId }) {

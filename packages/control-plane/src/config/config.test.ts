@@ -83,7 +83,7 @@ t.test("without a file and variables every key has its default", async (t) => {
     auth: {
       required: true,
       trusted_proxy: false,
-      enabled_methods: ["password", "magic_link"],
+      enabled_methods: ["password", "passkey", "magic_link"],
       public_base_url: "http://127.0.0.1:8080",
       github: { client_id: "", client_secret: "", issuer: "" },
       google: { client_id: "", client_secret: "", issuer: "" },
@@ -376,7 +376,7 @@ t.test("an enabled provider needs its client id and secret, and TLS", async (t) 
   };
   t.strictSame(problemsOf(t, google), []);
   matchObject(t, problemsOf(t, { SM_AUTH__ENABLED_METHODS: "gitlab" }), [
-    /a list of: password, github, google, oidc, magic_link/,
+    /a list of: password, passkey, github, google, oidc, magic_link/,
   ]);
   matchObject(t, problemsOf(t, {}, '[auth.github]\nclient_id = "id"\nclient_secret = "shh"\n'), [
     /auth\.github\.client_secret in statusmesh\.toml is a secret: set it as SM_AUTH__GITHUB__CLIENT_SECRET/,

@@ -108,13 +108,13 @@ export function loadConfig(sources: ConfigSources): Config {
 }
 
 /**
- * The sign-in methods where the setting is absent: links by mail, and passwords where neither mail nor an
+ * The sign-in methods where the setting is absent: links by mail, and passwords and passkeys where neither mail nor an
  * identity provider is configured.
  */
 function settleMethods({ auth, email }: Config): void {
   const bare =
     email.smtp_url === "" && [auth.github, auth.google, auth.oidc].every(({ client_id }) => client_id === "");
-  auth.enabled_methods ??= bare ? ["password", "magic_link"] : ["magic_link"];
+  auth.enabled_methods ??= bare ? ["password", "passkey", "magic_link"] : ["magic_link"];
 }
 
 /** One line per setting that is invalid by itself or contradicts another. */

@@ -70,9 +70,9 @@ export const auth = Type.Object({
     "True: a reverse proxy authenticates users; auth.required = false needs it beyond loopback",
   ),
   // Without a default: settleMethods decides.
-  enabled_methods: Type.Array(Type.Enum(["password", "github", "google", "oidc", "magic_link"]), {
-    description: "Sign-in methods; absent: magic_link, and password too without mail and providers",
-    expects: "a list of: password, github, google, oidc, magic_link",
+  enabled_methods: Type.Array(Type.Enum(["password", "passkey", "github", "google", "oidc", "magic_link"]), {
+    description: "Sign-in methods; absent: magic_link, and password and passkey too without mail and providers",
+    expects: "a list of: password, passkey, github, google, oidc, magic_link",
   }),
   github: provider("GitHub", "https://github.com, for GitHub Enterprise", "https://github.example.org"),
   google: provider(

@@ -2,7 +2,7 @@ import type { Context } from "koa";
 import type { NewCodes } from "./second-factor/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { openedBy, proverOf, signedInCookies } from "./sign-in.ts";
+import { openedBy, proveAgain, proverOf, signedInCookies } from "./sign-in.ts";
 import {
   ApiTokenCreate,
   ApiTokenPage,
@@ -39,7 +39,6 @@ import {
   endedSessionCookie,
   setPassword,
   unlinkIdentity,
-  verifySession,
 } from "./service.ts";
 
 const read = { auth: "tenant", scope: "org:read", tag: "Sign-in" } as const;
@@ -154,12 +153,20 @@ export const authRoutes: Route[] = [
     summary: "Prove a factor again, for changes that need a fresh sign-in",
     description:
       "Makes the session fresh for 15 minutes. Send what the account has: the password, the code of the second " +
-      "factor, or both. Not with an API token.",
+      "factor, or both; or `response` to the options of POST /api/v1/sessions/passkey/options. Not with an API token.",
     writes: false,
     body: SessionProof,
     replies: { 204: null },
-    errors: ["FORBIDDEN", "INVALID_BODY", "INVALID_CREDENTIALS", "CODE_REQUIRED", "CODE_INVALID", "RATE_LIMITED"],
-    handle: async ({ ctx, body, http }) => verifySession(ctx, body, await proverOf(ctx, http)),
+    errors: [
+      "FORBIDDEN",
+      "NOT_FOUND",
+      "INVALID_BODY",
+      "INVALID_CREDENTIALS",
+      "CODE_REQUIRED",
+      "CODE_INVALID",
+      "RATE_LIMITED",
+    ],
+    handle: async ({ ctx, body, http }) => proveAgain(ctx, http, body),
   }),
   route("PUT", "/api/v1/me/password", {
     ...ownAccount,

@@ -29,6 +29,7 @@ export interface Attempt {
     | "google"
     | "oidc"
     | "password"
+    | "passkey"
     | "unknown";
   /** As typed, or as the identity provider attests it. */
   email: string | null;

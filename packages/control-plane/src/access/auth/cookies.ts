@@ -36,6 +36,19 @@ const attributesOf = (config: Config): string => `Path=/; HttpOnly; SameSite=Lax
 export const signInCookie = (config: Config, name: string, value: string, secs: number): string =>
   `${name}=${value}; Path=/sign-in; HttpOnly; SameSite=Lax; Max-Age=${secs}${isSecure(config) ? "; Secure" : ""}`;
 
+const challengeName = ({ auth }: Config): string => `${auth.session.cookie_name}_passkey`;
+
+/** The Set-Cookie header of a browser that asks for a challenge: only pages of this service send it. */
+export const challengeCookie = (config: Config, secret: string, secs: number): string =>
+  `${challengeName(config)}=${secret}; Path=/api/v1; HttpOnly; SameSite=Strict; Max-Age=${secs}` +
+  (isSecure(config) ? "; Secure" : "");
+
+/** The secret in {@link challengeCookie}; null without a valid one. */
+export function challengeSecret(config: Config, http: Context): string | null {
+  const value = http.cookies.get(challengeName(config)) ?? "";
+  return /^[\w-]{43}$/.test(value) ? value : null;
+}
+
 const laterDays = 30;
 const laterName = ({ auth }: Config): string => `${auth.session.cookie_name}_later`;
 

@@ -10,6 +10,8 @@ import * as factorQueries from "./factor-queries.ts";
 import * as identities from "./identity-queries.ts";
 import { isSecondFactorSession } from "./session-queries.ts";
 import { countRecoveryCodes, hasSecondFactor } from "./second-factor/queries.ts";
+import { relyingParty } from "./passkeys/challenges.ts";
+import { anyUsablePasskey, hasUsablePasskey } from "./passkeys/queries.ts";
 
 export type Method = Config["auth"]["enabled_methods"][number];
 
@@ -41,7 +43,7 @@ export async function requireFresh(ctx: Ctx): Promise<void> {
   throw new AppError(
     "FRESH_SIGN_IN_REQUIRED",
     "This change needs a sign-in within the last 15 minutes. Confirm that it is you, or sign in again.",
-    { details: { proofs: await proofsOf(ctx) } },
+    { details: { proofs: [...(await proofsOf(ctx)), ...((await hasPasskey(ctx, ctx.userId)) ? ["passkey"] : [])] } },
   );
 }
 
@@ -50,12 +52,18 @@ export async function requireFreshSession(ctx: Ctx): Promise<void> {
   if (ctx.actor.type === "session") await requireFresh(ctx);
 }
 
-/** What `POST /api/v1/sessions/current/verify` takes from the caller, which the console asks for in place. */
+/** What `POST /api/v1/sessions/current/verify` takes from the caller, passkeys aside. */
 export async function proofsOf({ sql, config, userId }: Ctx): Promise<("password" | "code")[]> {
   const byPassword = config.auth.enabled_methods.includes("password");
   const password = byPassword && (await factorQueries.hasPassword(sql, userId));
   const code = await hasSecondFactor(sql, userId);
   return [...(password ? (["password"] as const) : []), ...(code ? (["code"] as const) : [])];
+}
+
+/** True where the user has a passkey that signs them in. */
+async function hasPasskey({ sql, config }: Pick<System, "sql" | "config">, userId: string): Promise<boolean> {
+  const party = config.auth.enabled_methods.includes("passkey") ? relyingParty(config) : null;
+  return party !== null && (await hasUsablePasskey(sql, userId, party.rpId));
 }
 
 /** The enabled ways by which the user can sign in without a shell. */
@@ -64,6 +72,7 @@ async function waysToSignIn({ sql, config }: System, userId: string): Promise<Me
   const ways: Method[] = [];
   if (enabled.includes("magic_link") && config.email.smtp_url !== "") ways.push("magic_link");
   if (enabled.includes("password") && (await factorQueries.hasPassword(sql, userId))) ways.push("password");
+  if (await hasPasskey({ sql, config }, userId)) ways.push("passkey");
   for (const provider of ["github", "google", "oidc"] as const)
     if (enabled.includes(provider)) {
       // An identity of an issuer that is no longer configured signs nobody in.
@@ -73,17 +82,21 @@ async function waysToSignIn({ sql, config }: System, userId: string): Promise<Me
   return ways;
 }
 
-/** True where somebody can sign in without a shell: by mail, with a provider, or with a password. */
+/** True where somebody can sign in without a shell: by mail, with a provider, a password or a passkey. */
 export async function anyoneCanSignIn({ sql, config }: Pick<System, "sql" | "config">): Promise<boolean> {
   const { enabled_methods: enabled } = config.auth;
   if (enabled.includes("magic_link") && config.email.smtp_url !== "") return true;
   if (enabled.some((method) => method === "github" || method === "google" || method === "oidc")) return true;
-  return enabled.includes("password") && (await factorQueries.anyPassword(sql));
+  if (enabled.includes("password") && (await factorQueries.anyPassword(sql))) return true;
+  const party = relyingParty(config);
+  return enabled.includes("passkey") && party !== null && (await anyUsablePasskey(sql, party.rpId));
 }
 
-/** True where the console asks the caller for a password: in a session of a person without a way to sign in again. */
+/** True where the console asks for a password or passkey: in a session of a person without a way to sign in again. */
 export async function needsPassword(ctx: Ctx): Promise<boolean> {
-  if (ctx.actor.type !== "session" || !ctx.config.auth.enabled_methods.includes("password")) return false;
+  const { enabled_methods: enabled } = ctx.config.auth;
+  const offers = enabled.includes("password") || (enabled.includes("passkey") && relyingParty(ctx.config) !== null);
+  if (ctx.actor.type !== "session" || !offers) return false;
   return (await waysToSignIn(ctx, ctx.userId)).length === 0;
 }
 
@@ -106,7 +119,7 @@ export async function requireAnotherWay(tx: System, userId: string): Promise<voi
   if ((await waysToSignIn(tx, userId)).length > 0) return;
   throw new AppError(
     "LAST_SIGN_IN_METHOD",
-    "This is your last sign-in method. Set a password, or sign in with another provider first.",
+    "This is your last sign-in method. Set a password, add a passkey, or sign in with another provider first.",
   );
 }
 
@@ -124,14 +137,27 @@ interface FactorChange {
  * where mail is configured; returns the new revision of the user's factors. Part of the caller's transaction, after the
  * change.
  */
-export async function factorChanged(tx: Ctx, { resourceId, before, after, words }: FactorChange): Promise<string> {
-  const { userId } = tx;
+export async function factorChanged(tx: Ctx, change: FactorChange): Promise<string> {
   const revision = newId();
-  await factorQueries.newRevision(tx.sql, userId, revision);
-  await factorQueries.deleteOtherSessions(tx.sql, userId, requireSession(tx));
-  for (const orgId of await factorQueries.orgsOf(tx.sql, userId))
-    await record({ ...tx, orgId }, { resourceId: resourceId ?? userId, before: before ?? null, after: after ?? null });
-  if (tx.config.email.smtp_url === "") return revision;
+  await factorQueries.newRevision(tx.sql, tx.userId, revision);
+  await factorQueries.deleteOtherSessions(tx.sql, tx.userId, requireSession(tx));
+  await factorAdded(tx, { ...change, words: `${change.words} Your other sessions have ended.` });
+  return revision;
+}
+
+/** {@link factorChanged} for a further factor, which takes nothing from the other sessions: they stay. */
+export async function factorAdded(tx: Ctx, { resourceId, before, after, words }: FactorChange): Promise<void> {
+  for (const orgId of await factorQueries.orgsOf(tx.sql, tx.userId))
+    await record(
+      { ...tx, orgId },
+      { resourceId: resourceId ?? tx.userId, before: before ?? null, after: after ?? null },
+    );
+  await tellOwner(tx, tx.userId, words);
+}
+
+/** Mails the owner of an account what happened to its sign-in, where mail is configured, after the commit. */
+export async function tellOwner(tx: System, userId: string, words: string): Promise<void> {
+  if (tx.config.email.smtp_url === "") return;
   const to = await factorQueries.selectAddress(tx.sql, userId);
   await afterCommit(tx, async (system) => {
     // Not awaited: a slow mail server must not hold the request.
@@ -139,9 +165,8 @@ export async function factorChanged(tx: Ctx, { resourceId, before, after, words 
       to,
       subject: "Your sign-in to StatusMesh has changed",
       text:
-        `${words} Your other sessions have ended.\n\n` +
+        `${words}\n\n` +
         `If it was not you, ask the operator of StatusMesh to reset your sign-in: ${system.config.server.public_url}\n`,
     });
   });
-  return revision;
 }

@@ -3,7 +3,17 @@ import { mcpAddress } from "../../config/mcp-keys.ts";
 import { localPath, page } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import { returnPath } from "./cookies.ts";
-import { isReset, laterCookie, listIdentities, listSessions, listTokens, me, signInState } from "./service.ts";
+import {
+  isReset,
+  laterCookie,
+  listIdentities,
+  listPasskeys,
+  listSessions,
+  listTokens,
+  me,
+  passkeyOrigin,
+  signInState,
+} from "./service.ts";
 
 /** Options of the field "Expires" of a token. */
 const expiryOptions = (now: number): [value: string, label: string][] => [
@@ -52,10 +62,11 @@ export const authPages = [
     headers: { "Set-Cookie": laterCookie(ctx) },
   })),
   page("/settings/account", "tenant", async ({ ctx, query }) => {
-    const [who, sessions, identities, ways] = await Promise.all([
+    const [who, sessions, identities, passkeys, ways] = await Promise.all([
       me(ctx),
       listSessions(ctx),
       listIdentities(ctx),
+      listPasskeys(ctx),
       signInState(ctx),
     ]);
     const { auth, email } = ctx.config;
@@ -65,12 +76,17 @@ export const authPages = [
         who,
         sessions,
         identities,
+        passkeys,
         ...ways,
         byPassword: auth.required && auth.enabled_methods.includes("password"),
+        byPasskey: auth.required && auth.enabled_methods.includes("passkey"),
+        passkeysAt: passkeyOrigin(ctx.config),
+        address: ctx.config.server.public_url,
         byMail: auth.enabled_methods.includes("magic_link") && email.smtp_url !== "",
         bySession: ctx.actor.type === "session",
         oidcName: auth.oidc.name,
         changed: query["changed"] === "1",
+        added: query["added"] === "1",
         next: localPath(query["next"]),
       },
     };

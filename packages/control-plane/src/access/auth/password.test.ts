@@ -312,9 +312,9 @@ t.test("the use of a reset link, not its printing, ends sessions and password", 
   t.equal(used.status, 201);
   t.equal((await first.ask("GET", "/api/v1/me")).status, 401, "used");
   const again = browser(cookiesOf(used.headers));
-  t.match((await again("GET", "/monitors")).text, /Set a password: without one/);
+  t.match((await again("GET", "/monitors")).text, /Set up a way to sign in: without one/);
   t.equal((await again("PUT", "/api/v1/me/password", { password: "another horse battery" })).status, 204);
-  t.notMatch((await again("GET", "/monitors")).text, /Set a password: without one/);
+  t.notMatch((await again("GET", "/monitors")).text, /Set up a way to sign in: without one/);
   const [row] = await sql<{ after: unknown }[]>`
     select after from audit_log where org_id = ${owner.orgId} and resource_id = ${used.body.id}`;
   t.strictSame(row!.after, { sign_in_reset: true });

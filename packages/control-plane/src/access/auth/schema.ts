@@ -14,6 +14,7 @@ import {
   Text,
   Timestamp,
 } from "../../platform/http/wire.ts";
+import { AuthenticationResponse } from "./passkeys/schema.ts";
 
 /** `limit` and `offset` of a list. */
 export const ListQuery = Closed(paging(50, 1000));
@@ -62,7 +63,9 @@ export const PasswordChange = Shape("PasswordChange", "A new password of the cal
 export const SessionProof = Shape("SessionProof", "A factor of the caller, proven again", {
   password: Type.Optional(password("The password of the caller, where there is one")),
   code: Type.Optional(secondFactorCode),
+  response: Type.Optional(AuthenticationResponse),
 });
+export type SessionProof = Static<typeof SessionProof>;
 
 export const TotpConfirm = Shape("TotpConfirm", "The first code of a new secret", { code: secondFactorCode });
 

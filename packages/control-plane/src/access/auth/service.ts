@@ -12,6 +12,7 @@ import type { Me } from "./schema.ts";
 import { idleSince } from "./session-queries.ts";
 import { makeSignInLink } from "./sessions.ts";
 import { deletePendingBefore } from "./second-factor/queries.ts";
+import { deleteUsedChallenges } from "./passkeys/queries.ts";
 import { deleteEndedTurns } from "./turn-queries.ts";
 
 export { type Attempt, type Caller, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
@@ -27,9 +28,11 @@ export {
 } from "./identities.ts";
 export { requestMagicLink } from "./magic-link.ts";
 export { lockUser, upsertVerifiedUser } from "./queries.ts";
+export { listPasskeys, passkeysOfOtherHosts } from "./passkeys/service.ts";
+export { passkeyOrigin, signInUrl } from "./passkeys/challenges.ts";
 export { deviceCookie } from "./device-cookie.ts";
 export { anyoneCanSignIn, hasProvenSecondFactor, needsPassword, requireFreshSession, signInState } from "./factors.ts";
-export { givePassword, hashNewPassword, removePassword, setPassword, verifySession } from "./password.ts";
+export { givePassword, hashNewPassword, removePassword, setPassword } from "./password.ts";
 export {
   askedLater,
   endedSessionCookie,
@@ -74,6 +77,7 @@ export async function sweepSignIn({ sql, clock }: System): Promise<void> {
   });
   await deleteEndedTurns(sql, new Date(now));
   await deletePendingBefore(sql, new Date(now));
+  await deleteUsedChallenges(sql, new Date(now));
 }
 
 /** The caller: user, organisation, role and scopes. */

@@ -9,6 +9,7 @@ import { ownCommand } from "../../platform/program.ts";
 import { type Attempt, type Caller, withAttemptRecorded } from "./attempts.ts";
 import { orgsOf, resetFactors } from "./factor-queries.ts";
 import { asSignedIn, type OpenedSession, openSessionOf, present } from "./opened-session.ts";
+import { deletePasskeysOf } from "./passkeys/queries.ts";
 import * as queries from "./queries.ts";
 import * as sessionQueries from "./session-queries.ts";
 import * as tokenQueries from "./token-queries.ts";
@@ -50,11 +51,12 @@ export async function signIn(system: System, input: { code: string } & Caller): 
 
 const signInAction = "POST /api/v1/sessions";
 
-/** Ends sessions, device cookies, password and second factor of a user whose sign-in the operator has reset. */
+/** Ends sessions, device cookies and all factors of a user whose sign-in the operator has reset, and signs in. */
 async function resetAndSignIn(tx: System, { userId, orgId }: FirstFactor, caller: Caller): Promise<OpenedSession> {
   await queries.lockUser(tx.sql, userId);
   await resetFactors(tx.sql, userId, newId());
   await deleteTotp(tx.sql, userId);
+  await deletePasskeysOf(tx.sql, userId);
   const opened = await openSessionOf(tx, { userId, orgId, ...caller });
   for (const each of await orgsOf(tx.sql, userId))
     await record(asSignedIn(tx, each, opened, caller, signInAction), {

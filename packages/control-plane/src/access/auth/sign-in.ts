@@ -1,13 +1,14 @@
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Config } from "../../config/config.ts";
-import type { System } from "../../platform/context.ts";
+import type { Ctx, System } from "../../platform/context.ts";
 import { visitorAddress } from "../../platform/http/per-ip.ts";
 import { callerOf } from "./authenticate.ts";
-import { ownCookie, sessionCookie } from "./cookies.ts";
+import { challengeSecret, ownCookie, sessionCookie } from "./cookies.ts";
 import { deviceCookie, deviceOf } from "./device-cookie.ts";
-import { type Prover, signInWithPassword } from "./password.ts";
-import type { SessionCreate } from "./schema.ts";
+import { type Prover, signInWithPassword, verifySession } from "./password.ts";
+import { verifyWithPasskey } from "./passkeys/service.ts";
+import type { SessionCreate, SessionProof } from "./schema.ts";
 import type { OpenedSession } from "./opened-session.ts";
 import { CodeRequired, finishPending, pendingMs } from "./second-factor/pending.ts";
 import { signIn } from "./sessions.ts";
@@ -56,6 +57,12 @@ export const pendingOf = ({ config }: Pick<System, "config">, http: Context): st
 /** The browser that proves a password in a session. */
 export async function proverOf(system: System, http: Context): Promise<Prover> {
   return { ip: visitorAddress(http, system.config), device: await deviceOf(system, http) };
+}
+
+/** Makes the session of a request fresh: with what the account has, or with a passkey. */
+export async function proveAgain(ctx: Ctx, http: Context, { response, ...typed }: SessionProof): Promise<void> {
+  if (response === undefined) await verifySession(ctx, typed, await proverOf(ctx, http));
+  else await verifyWithPasskey(ctx, response, challengeSecret(ctx.config, http));
 }
 
 /** The Set-Cookie headers of a completed sign-in. */

@@ -1,6 +1,14 @@
 import type { Context } from "koa";
 import type { AppError } from "@statusmesh/shared/errors";
-import { askingForCode, callerOf, isPending, pendingOf, signedInCookies, signInCookie } from "../auth/service.ts";
+import {
+  askingForCode,
+  callerOf,
+  isPending,
+  passkeyOrigin,
+  pendingOf,
+  signedInCookies,
+  signInCookie,
+} from "../auth/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../../platform/context.ts";
 import { localPath, page, type Redirect } from "../../platform/html/pages.ts";
@@ -110,8 +118,9 @@ interface SignInState {
   refused?: { error: AppError; email: string };
 }
 
-/** The sign-in page: the password, a button per enabled provider, the address for a link, and the last error. */
-export function signInView({ auth, email }: Config, { next, asked = false, problem, refused }: SignInState) {
+/** The sign-in page: password, passkey, a button per enabled provider, the address for a link, and the last error. */
+export function signInView(config: Config, { next, asked = false, problem, refused }: SignInState) {
+  const { auth, email } = config;
   const titles = { oidc: auth.oidc.name, google: "Google", github: "GitHub" };
   const providers = (["oidc", "google", "github"] as const)
     .filter((name) => auth.enabled_methods.includes(name))
@@ -127,6 +136,7 @@ export function signInView({ auth, email }: Config, { next, asked = false, probl
       asked,
       providers,
       byPassword,
+      passkeysAt: passkeyOrigin(config),
       // Without mail a link is in the log of the service, which is for those who have nothing else.
       byEmail: auth.enabled_methods.includes("magic_link") && (sends || !byPassword),
       sends,

@@ -45,6 +45,10 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
     message: "This change needs a sign-in within the last 15 minutes. Confirm that it is you, or sign in again.",
     details: { proofs: ["password"] },
   },
+  PASSKEY_INVALID: {
+    message: "The challenge is older than 5 minutes. Try again.",
+    field: "/response",
+  },
   WEAK_PASSWORD: { message: "Use at least 10 characters; this password has 7.", field: "/password" },
   INSUFFICIENT_SCOPE: { details: { scope: "targets:write" } },
   EMPTY_NAME: { field: "/name" },

@@ -1,4 +1,4 @@
-import { bootstrapOwner, type OwnerAccess } from "../../access/auth/service.ts";
+import { bootstrapOwner, type OwnerAccess, signInUrl } from "../../access/auth/service.ts";
 import { requireDefaultPlan } from "../../access/plans/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../../platform/process/clock.ts";
@@ -18,7 +18,7 @@ export async function giveAccess(
     await requireDefaultPlan(system);
     const { email, signInPath, token } = await bootstrapOwner(system, access);
     say(`Owner: ${email}`);
-    say(`Sign in within 15 minutes: ${config.server.public_url}${signInPath}`);
+    say(`Sign in within 15 minutes: ${signInUrl(config, signInPath)}`);
     if (token !== null) say(`API token, shown this once, until ${token.expiresAt.toISOString()}: ${token.secret}`);
   });
 }

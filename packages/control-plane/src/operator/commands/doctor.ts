@@ -17,7 +17,7 @@ import { pendingMigrations } from "../../platform/db/migrate.ts";
 import { missingPartitions } from "../../platform/db/partitions.ts";
 import { pingRedis } from "../../platform/db/redis.ts";
 import { serverTime, serverVersion } from "../../platform/db/sql.ts";
-import { anyoneCanSignIn, firstOwner } from "../../access/auth/service.ts";
+import { anyoneCanSignIn, firstOwner, passkeysOfOtherHosts } from "../../access/auth/service.ts";
 import { checkMailServer } from "../../platform/email/mail.ts";
 import { checkHeartbeat } from "../heartbeat.ts";
 import { unfit } from "./distribute.ts";
@@ -137,6 +137,7 @@ async function examineDatabase(
     "plan",
     "owner",
     "ways to sign in",
+    "passkeys",
     "partitions",
     "packing",
     "agents",
@@ -167,7 +168,7 @@ async function examineDatabase(
       return "the database is up to date";
     });
     if (!current)
-      for (const check of ["plan", "owner", "ways to sign in", "partitions", "packing", "agents", "secrets", ...own])
+      for (const check of rest.filter((one) => one !== "migrations" && one !== "clock"))
         skip(check, "needs the migrations");
     else {
       await look("plan", async () => {
@@ -176,6 +177,7 @@ async function examineDatabase(
       });
       await look("owner", () => owner(sql, config));
       results.push({ check: "ways to sign in", ...(await waysToSignIn({ sql, config })) });
+      results.push({ check: "passkeys", ...(await passkeys({ sql, config })) });
       await look("partitions", () => partitions(sql, clock));
       await look("packing", () => packing(sql, clock));
       if ((await tablesOnWorkers(sql)).length > 0) await look("workers", () => workers(sql));
@@ -206,6 +208,22 @@ async function waysToSignIn(system: Pick<System, "sql" | "config">): Promise<Pic
     detail:
       "nobody can sign in without a command on this machine: set a password under Settings, Account, or configure " +
       "mail or an identity provider",
+  };
+}
+
+/** Whether passkeys were added at another host, where alone they work. */
+async function passkeys(system: Pick<System, "sql" | "config">): Promise<Pick<DoctorResult, "state" | "detail">> {
+  if (!system.config.auth.enabled_methods.includes("passkey"))
+    return { state: "skipped", detail: "passkey is not in auth.enabled_methods" };
+  const others = await passkeysOfOtherHosts(system);
+  if (others.length === 0) return { state: "ok", detail: "none belongs to another host" };
+  const old = others.map(({ host, passkeys: n }) => `${count(n, "passkey")} of ${host}`);
+  return {
+    state: "warning",
+    detail:
+      `${listed.format(old)} cannot be used at ` +
+      `${system.config.server.public_url}: set server.public_url back, or have people sign in another way and add ` +
+      "new ones",
   };
 }
 

@@ -1,4 +1,4 @@
-import { resetSignIn } from "../../access/auth/service.ts";
+import { resetSignIn, signInUrl } from "../../access/auth/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../../platform/process/clock.ts";
 import { withSystem } from "../open-system.ts";
@@ -15,7 +15,9 @@ export async function printReset(
 ): Promise<void> {
   await withSystem(config, clock, "reset-sign-in", async (system) => {
     const { email, signInPath } = await resetSignIn(system, address);
-    say(`Sign in as ${email} within 15 minutes: ${config.server.public_url}${signInPath}`);
-    say("Its use ends all sessions of this person and removes their password. Until then nothing changes.");
+    say(`Sign in as ${email} within 15 minutes: ${signInUrl(config, signInPath)}`);
+    say(
+      "Its use ends all sessions of this person and removes their password and passkeys. Until then nothing changes.",
+    );
   });
 }

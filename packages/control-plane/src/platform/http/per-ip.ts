@@ -33,7 +33,7 @@ export function apiPerIp({ enabled, per_second, burst }: Config["api"]["rate_lim
 }
 
 const providerPath = "sign-in/(?:github|google|oidc)(?:/callback)?";
-const credentialPath = "api/v1/(?:auth/magic-link|sessions(?:/current/verify)?|invitations/accept)";
+const credentialPath = "api/v1/(?:auth/magic-link|sessions(?:/current/verify|/passkey)?|invitations/accept)";
 const providers = new RegExp(`^/${providerPath}/?$`, "i");
 const signInPath = new RegExp(`^/(?:sign-in|${providerPath}|${credentialPath})/?$`, "i");
 
