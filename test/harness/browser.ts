@@ -33,9 +33,19 @@ export async function openPage(t: Test, context: BrowserContext): Promise<Page> 
   return page;
 }
 
+/** The form of a new monitor tests its check by itself: nothing but what is on this machine is asked. */
+const keepTestsHere = `{
+  const fetched = window.fetch;
+  const leaves = (url, options) => /targets\\/test/.test(url) && !/127\\.0\\.0\\.1/.test(options?.body ?? "");
+  const refusal = { error: { code: "NOT_PROBED", message: "Not on this machine.", field: null, details: null } };
+  window.fetch = async (url, options) =>
+    leaves(String(url), options) ? Response.json(refusal, { status: 422 }) : await fetched(url, options);
+}`;
+
 /** Exceptions, refused styles, scripts or forms, and missing files of the page fail the test. */
 export function watchPage(t: Test, page: Page): void {
   page.setDefaultTimeout(defaultDeadlineMs);
+  void page.addInitScript(keepTestsHere);
   page.on("pageerror", (error) => t.fail(`${page.url()} throws ${error.message}`));
   page.on("console", (message) => {
     // A browser reports every 4xx and lost connection; tests that provoke one look at what the page shows.

@@ -132,6 +132,11 @@ t.test("the console", async (t) => {
     t.equal(await page.getByLabel("Check interval (seconds)").inputValue(), "300");
     page.once("dialog", (dialog) => void dialog.accept());
     await page.goto("/monitors/new");
+    await page.locator("#http-check-url").fill(shop.url);
+    await page.locator("#http-check-url").press("Tab");
+    await page.locator("#run .state.up").waitFor();
+    page.once("dialog", (dialog) => void dialog.accept());
+    await page.goto("/monitors/new");
   });
 
   await t.test("adding a monitor, with a slip first", async (t) => {
@@ -162,7 +167,7 @@ t.test("the console", async (t) => {
     await page.getByText("Advanced HTTP options").click();
     await page.locator('[data-when="/check/type=http"] summary', { hasText: "Expectations" }).click();
     await page.getByLabel("Accepted status codes").fill("20x");
-    await page.getByRole("button", { name: "Test", exact: true }).click();
+    await page.getByRole("button", { name: "Run", exact: true }).click();
     t.match(await errorBeside(page, "Accepted status codes"), "200-299");
     await page.getByLabel("Accepted status codes").fill("200, 204");
     await page.locator("#http-check-headers").fill("Accept: text/plain\nX-Api-Key: hush");
@@ -178,9 +183,13 @@ t.test("the console", async (t) => {
     await page.getByLabel("Tags").fill("prod, shop");
     await page.getByLabel("Repeat every (seconds)").fill("600");
 
-    await page.getByRole("button", { name: "Test", exact: true }).click();
+    await page.getByRole("button", { name: "Run", exact: true }).click();
     await page.locator("#run .state.up").waitFor();
-    t.match(await page.locator("#run").textContent(), /Test: Up 200.*Connect.*First byte/s, "a test shows its phases");
+    t.match(
+      await page.locator("#run").textContent(),
+      /Result: Up 200.*Connect.*First byte/s,
+      "a test shows its phases",
+    );
 
     await page.getByRole("button", { name: "Add monitor" }).click();
     await page.waitForURL(/\/monitors\/[0-9a-f-]{36}$/);

@@ -172,7 +172,7 @@ t.test("what files declare, in the console", async (t) => {
   t.equal((await api.get(`/api/v1/targets/${monitor}`)).body.managed_by, null);
 
   await page.goto(`${url}/settings`);
-  await page.getByRole("link", { name: "Configuration as code" }).click();
+  await page.getByRole("link", { name: "Configuration", exact: true }).click();
   await page.getByText("declared files").waitFor();
   await looksRight(t, page, "projects");
   writeFileSync(file, "version: 1\nproject: shop\nmonitors: [");

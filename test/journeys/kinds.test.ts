@@ -259,7 +259,7 @@ t.test("in the console", async (t) => {
   await page.getByRole("button", { name: "Add monitor" }).click();
   t.match(await page.locator(".error-note").textContent(), "must be more than critical_days");
   await control("Critical when fewer than (days)").fill("2");
-  await page.getByRole("button", { name: "Test", exact: true }).click();
+  await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.locator("#run .state.degraded").waitFor();
   t.ok((await page.locator("#run").textContent())?.includes(words), "the words of every other page");
 

@@ -29,7 +29,7 @@ function progress(title, form = null) {
 /** Longest error that is sent to be put into words: an address has room for about 16 kB. */
 const maxError = 1000;
 
-/** A result as the server draws it. `of` is `test` or `now`. */
+/** A result as the server draws it. `of` is `test`, `now`, or `region` for one of several. */
 async function finding(of, result, warnings = []) {
   const known = { ...result, error: result.error?.slice(0, maxError) };
   const query = new URLSearchParams({ of, result: JSON.stringify(known), fragment: "1" });
@@ -56,10 +56,50 @@ async function checkNow(button) {
   await refresh(true);
 }
 
-/** Tries what a form says before it is stored; of a channel that keeps its destination, the stored one. */
-async function test(button) {
+/** The regions that a form has chosen, as id and name. */
+const chosenRegions = (form) =>
+  [...form.querySelectorAll('[name="/regions"]:checked:enabled')].map((box) => ({
+    id: box.value,
+    name: box.closest("label").querySelector("strong").textContent,
+  }));
+
+const worstFirst = ["down", "error", "degraded", "up"];
+
+/** Runs a check from several regions at once: a line for each as soon as it has answered, then the worst in full. */
+async function testFrom(form, regions, check, { test: route, part }, isAuto) {
+  const panel = document.getElementById("run");
+  const lines = regions.map(({ name }) => el("div", {}, el("p", {}, el("strong", {}, `${name}: `), "Running…")));
+  panel.replaceChildren(...lines);
+  panel.hidden = false;
+  announce("Testing");
+  const [method, path] = split(route);
+  const answers = await Promise.all(
+    regions.map(async ({ id, name }, at) => {
+      const answer = await call(method, `${path}?region=${encodeURIComponent(id)}`, check);
+      const shown = answer.ok
+        ? await finding("region", answer.data.result)
+        : [el("p", {}, el("strong", {}, `${name}: `), answer.error.message)];
+      lines[at].replaceChildren(...shown);
+      return answer;
+    }),
+  );
+  const invalid = answers.find(({ status }) => status === 400);
+  if (invalid) {
+    panel.hidden = true;
+    return isAuto || showError(form, invalid.error, part);
+  }
+  const results = answers.filter(({ ok }) => ok).map(({ data }) => data);
+  const [worst] = results.sort((a, b) => worstFirst.indexOf(a.result.status) - worstFirst.indexOf(b.result.status));
+  if (worst) panel.append(...(await finding("test", worst.result, worst.warnings)));
+}
+
+/**
+ * Tries what a form says before it is stored; of a channel that keeps its destination, the stored one. A test that
+ * nobody asked for (`isAuto`) marks no errors.
+ */
+async function test(button, isAuto) {
   const { form } = button;
-  clearErrors(form);
+  if (!isAuto) clearErrors(form);
   const part = button.dataset.part;
   const whole = button.dataset.keep !== undefined;
   const secrets = form.querySelector("[data-stored]:enabled");
@@ -69,13 +109,15 @@ async function test(button) {
   const value = read.body?.[part.slice(1)];
   // The kind of a stored check is no control that can be changed, so it is not among the values.
   if (value && value.type === undefined) value.type = form.querySelector(`[name="${part}/type"]:checked`)?.value;
+  const regions = chosenRegions(form);
+  if (regions.length > 1) return whileDisabled(button, () => testFrom(form, regions, value, button.dataset, isAuto));
   const done = progress("Testing", form);
   const [method, path] = split(value ? button.dataset.test : button.dataset.testStored);
   const body = !value ? undefined : whole ? { [part.slice(1)]: value } : value;
   const answer = await whileDisabled(button, () => call(method, path, body));
   if (!answer.ok) {
     done();
-    return showError(form, answer.error, whole ? "" : part);
+    return isAuto || showError(form, answer.error, whole ? "" : part);
   }
   if (answer.data.result) done(...(await finding("test", answer.data.result, answer.data.warnings)));
   else {
@@ -89,4 +131,4 @@ async function test(button) {
 }
 
 /** Runs the check of a button: of a form that is not stored yet, or of a stored monitor now. */
-export const run = (button) => (button.dataset.test ? test(button) : checkNow(button));
+export const run = (button, isAuto = false) => (button.dataset.test ? test(button, isAuto) : checkNow(button));

@@ -97,6 +97,11 @@ export async function liveAgents(system: Pick<System, "sql" | "clock">, region: 
   return await queries.selectLiveAgents(system.sql, region, liveSince(system));
 }
 
+/** Regions with a connected agent. */
+export async function servedRegions(system: Pick<System, "sql" | "clock">): Promise<Set<string>> {
+  return new Set((await queries.selectLiveAgents(system.sql, null, liveSince(system))).map(({ region }) => region));
+}
+
 /** Ids of the agents that share targets: those that are not impaired, or all where all are. */
 export function sharersOf(agents: readonly queries.LiveAgent[]): string[] {
   const works = agents.filter(({ impaired }) => !impaired);

@@ -9,6 +9,7 @@ import {
   ResultsRequest,
   type RunReply,
 } from "@statusmesh/shared/agent-protocol";
+import { AppError } from "@statusmesh/shared/errors";
 import { measuredPart } from "@statusmesh/shared/result";
 import { record } from "../../access/audit/service.ts";
 import { requireScope } from "../../platform/context.ts";
@@ -127,16 +128,29 @@ function onDemandRoutes(hub: Hub): Route[] {
         "The run waits for capacity at the host (checker.per_host_max_inflight) for as long as the timeout of " +
         "the check, and then has the whole timeout: it is never throttled. 503 PROBE_BUSY when there is no " +
         `place. ${trial} A test of an exec check is in the audit log. ${expectedAgent}`,
+      query: Closed({
+        region: Type.Optional(
+          Type.String({
+            maxLength: 40,
+            description: "Run from this region; default: the first",
+            examples: ["default"],
+          }),
+        ),
+      }),
       body: Check,
       replies: { 200: TestResult },
-      errors: ["PROBE_UNAVAILABLE", "PROBE_BUSY", "NOT_PROBED", ...checkErrors],
-      handle: async ({ ctx, body }) => {
+      errors: ["PROBE_UNAVAILABLE", "PROBE_BUSY", "NOT_PROBED", "REGION_INVALID", ...checkErrors],
+      handle: async ({ ctx, body, query }) => {
         requireScope(ctx, "targets:execute");
         const spec = body as CheckSpec;
         checkRules(ctx, spec, "");
         certificateRule(spec, await knownCertificates(ctx, [spec], false), "");
         if (kindOf(spec).testIsAudited === true) await record(ctx, { resourceId: null, after: { check: spec } });
-        const reply = await runOnDemand(ctx, hub, { spec, targetId: null, regions: await probeRegionIds(ctx) });
+        const enabled = await probeRegionIds(ctx);
+        if (query.region !== undefined && !enabled.includes(query.region))
+          throw new AppError("REGION_INVALID", `There is no enabled region "${query.region}".`);
+        const regions = query.region === undefined ? enabled : [query.region];
+        const reply = await runOnDemand(ctx, hub, { spec, targetId: null, regions });
         return ok({
           result: present(reply, null),
           matched_expectations: reply.matched_expectations,

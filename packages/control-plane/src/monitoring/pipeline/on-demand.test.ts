@@ -301,7 +301,8 @@ t.test("a check that names a command goes to an agent that has it, and its test 
     ),
     { tenant: () => ctx },
   );
-  const test = (command: string) => request("POST", "/api/v1/targets/test", { type: "exec", command });
+  const test = (command: string, query = "") =>
+    request("POST", `/api/v1/targets/test${query}`, { type: "exec", command });
   const asked = test("disk");
   await waits();
   t.strictSame(await claimRuns(eu, 10, without), []);
@@ -313,6 +314,13 @@ t.test("a check that names a command goes to an agent that has it, and its test 
     t,
     await sql`select action, after, ip from audit_log where action like '%targets/test' and org_id = ${ctx.orgId}`,
     [{ action: "POST /api/v1/targets/test", after: { check: { type: "exec", command: "disk" } }, ip: String }],
+  );
+  matchObject(t, await test("disk", "?region=nowhere"), { status: 422, body: { error: { code: "REGION_INVALID" } } });
+  matchObject(
+    t,
+    await test("disk", "?region=us"),
+    { status: 503, body: { error: { code: "PROBE_UNAVAILABLE", message: /^(?!.*eu:).*us: / } } },
+    "of the named region alone",
   );
   matchObject(t, await test("nope"), {
     status: 503,

@@ -21,22 +21,25 @@ const ShownResult = Type.Object({
   ttfb_ms: milliseconds,
 });
 
-const titles = { test: "Test", now: "Checked now" } as const;
+const titles: Record<string, string> = { test: "Result", now: "Checked now" };
 
 /**
- * A run made in the console as its pages show it: state, answer and phases, in the words of every other page.
- * `result` is the JSON of the result, `regionName` the name of a region. Throws INVALID_BODY for any other text.
+ * A run made in the console as its pages show it: state, answer and phases, in the words of every other page; of
+ * `region` without the phases, as one of several. `result` is the JSON of the result, `regionName` the name of a
+ * region. Throws INVALID_BODY for any other text.
  */
 export function findingOf(query: Readonly<Record<string, string>>, regionName: (id: string) => string) {
   const result = validate(ShownResult, parsed(query["result"] ?? ""), "/result");
   const { status, total_ms: total = null, region = null, error = null, http_status: code = null } = result;
+  const name = region === null ? null : regionName(region);
+  const isOne = query["of"] === "region" && name !== null;
   return {
-    title: query["of"] === "now" ? titles.now : titles.test,
+    title: isOne ? name : (titles[query["of"] ?? ""] ?? titles["test"]!),
     status,
     answer: [code, error === null ? null : errorInWords(error)].filter((part) => part !== null).join(" "),
     total,
-    region: region === null ? null : regionName(region),
-    phases: phasesIn(result),
+    region: isOne ? null : name,
+    phases: isOne ? null : phasesIn(result),
   };
 }
 

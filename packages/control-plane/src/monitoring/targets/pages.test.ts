@@ -55,7 +55,7 @@ t.test("the form lists a disabled region of the monitor, so that saving the regi
   matchObject(t, boxes, [
     { id: "ap", checked: false },
     { id: "eu", checked: true },
-    { id: "us", checked: true, words: /disabled by the operator$/ },
+    { id: "us", checked: true, words: /Disabled by the operator$/ },
   ]);
   const regions = [...boxes.filter((box) => box.checked).map((box) => box.id), "ap"];
   matchObject(t, await ask("PUT", `/api/v1/targets/${id}/regions`, { regions }), {
@@ -213,7 +213,11 @@ t.test("a run that was made in the console reads as every other", async (t) => {
   const document = JSON.stringify({ not_after: "2026-11-30T00:00:00Z", days_remaining: 5, subject_common_name: "x.y" });
   t.match(
     words(await shown({ status: "down", error: document, total_ms: 41.2, region: "eu" })),
-    /^ ?Test: Down certificate of x\.y expires in 5 days, on 2026-11-30 41 ms from Europe/,
+    /^ ?Result: Down certificate of x\.y expires in 5 days, on 2026-11-30 41 ms from Europe/,
+  );
+  t.match(
+    words(await shown({ status: "up", total_ms: 30, ttfb_ms: 5, region: "eu" }, "region")),
+    /^ ?Europe: Up 30 ms $/,
   );
   const up = await shown({ status: "up", http_status: 200, total_ms: 30, connect_ms: 10, ttfb_ms: 15 }, "now");
   t.match(words(up), /Checked now: Up 200 30 ms .*Connect 10 ms First byte 15 ms Body 5 ms/);

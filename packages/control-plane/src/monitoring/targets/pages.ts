@@ -1,6 +1,6 @@
 import { checkKinds, checkTypes, detailsOf, isCheckType, kindOf } from "@statusmesh/shared/checks";
 import { dayMs, hourMs } from "@statusmesh/shared/time";
-import { silentRegions } from "../agents/service.ts";
+import { servedRegions, silentRegions } from "../agents/service.ts";
 import { getOrg } from "../../access/orgs/service.ts";
 import { channelChoices } from "../../alerting/channels/service.ts";
 import type { Ctx } from "../../platform/context.ts";
@@ -219,12 +219,13 @@ const boundTo = (target: Target | null): string[] => [
  * disabled are listed too, so that saving the regions keeps them.
  */
 async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly string[], source: Target | null = null) {
-  const [org, plan, channels, certificates, regions] = await Promise.all([
+  const [org, plan, channels, certificates, regions, served] = await Promise.all([
     getOrg(ctx, ctx.orgId),
     planOf(ctx),
     channelChoices(ctx, boundTo(target)),
     certificateChoices(ctx),
     listRegionChoices(ctx, ownRegions),
+    servedRegions(ctx),
   ]);
   const copied = source === null ? null : copyOf(source);
   const start = target ?? copied?.copy ?? null;
@@ -245,15 +246,19 @@ async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly st
     certificates,
     ladder: org.escalation,
     parents: from === null ? [] : (await neighboursOf(ctx, from.id)).parents,
-    regions: regions.map((region) => ({ ...region, chosen: ownRegions.includes(region.id) })),
+    regions: regions.map((region) => ({
+      ...region,
+      chosen: ownRegions.includes(region.id),
+      note: !region.enabled ? "Disabled by the operator" : served.has(region.id) ? "Online" : "No agent connected",
+    })),
   };
 }
 
-/** The enabled regions of a new monitor: those of the one that is cloned, else all. */
+/** The enabled regions of a new monitor: those of the one that is cloned, else those with an agent, else all. */
 async function startRegions(ctx: Ctx, source: Target | null): Promise<string[]> {
   const enabled = (await listRegionChoices(ctx, [])).map(({ id }) => id);
-  const own = source === null ? [] : (await targetRegions(ctx, source.id)).regions;
-  const kept = enabled.filter((id) => own.includes(id));
+  const own = source === null ? await servedRegions(ctx) : new Set((await targetRegions(ctx, source.id)).regions);
+  const kept = enabled.filter((id) => own.has(id));
   return kept.length > 0 ? kept : enabled;
 }
 
