@@ -137,6 +137,7 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
   await audit(sql, olga);
   const shares = await Promise.all(Array.from({ length: 8 }, () => share(sql, orgId, flapping)));
   const [entry] = await sql<{ id: string }[]>`select id from audit_log limit 1`;
+  const [numbered] = await sql<{ number: number }[]>`select number from targets where id = ${flapping}`;
   await vacuum(sql);
   return {
     olga,
@@ -149,7 +150,7 @@ export async function largestOrg(sql: Sql): Promise<Largest> {
     ids: {
       targets: flapping,
       monitors: flapping,
-      dashboard: flapping,
+      dashboard: String(numbered!.number),
       components: flapping,
       incidents: incidentId,
       "notification-channels": channelId,
