@@ -27,6 +27,11 @@ const http = (n: number, more: object = {}) => ({
   name: `Monitor ${n}`,
   check: { type: "http", url: `https://m${n}.example.org/`, ...more },
 });
+const window = (n: number) => ({
+  title: `Window ${n}`,
+  starts_at: "2126-11-20T22:00:00Z",
+  ends_at: "2126-11-21T02:00:00Z",
+});
 const cron = (n: number) => ({ type: "heartbeat", schedule: { cron: `${n % 60} 3 * * *`, timezone: "Europe/Berlin" } });
 
 const pages = (count: number, components: number) => ({
@@ -83,6 +88,20 @@ const documents: Readonly<Record<string, readonly [isRefused: boolean, document:
   "20 pages of 1,000 components": [false, () => pages(20, 1_000)],
   "200 pages of 990 components": [true, () => pages(200, 990)],
   "100 pages of 3,000 components": [true, () => pages(100, 3_000)],
+  "1,000 windows with the tag of 100 monitors": [
+    false,
+    () => ({
+      monitors: map(100, (n) => ({ ...http(n), tags: ["all"] })),
+      maintenance: map(1_000, (n) => ({ ...window(n), tags: ["all"] })),
+    }),
+  ],
+  "20,000 windows with the tag of 1,000 monitors": [
+    true,
+    () => ({
+      monitors: map(1_000, (n) => ({ ...http(n), tags: ["all"] })),
+      maintenance: map(19_000, (n) => ({ ...window(n), tags: ["all"] })),
+    }),
+  ],
   "60,000 moved keys": [true, () => ({ moved: { monitors: Object.fromEntries(list(60_000, (n) => [n, "n"])) } })],
   "1 MiB of variables": [true, () => ({ monitors: map(1, () => ({ name: "${}".repeat(349_000), check: {} })) })],
   "15 MiB of escapes": [true, () => ({ monitors: map(15, () => ({ name: "$${".repeat(349_000), check: {} })) })],
@@ -138,7 +157,7 @@ export async function writesOf(
           "/api/v1/config/plan",
           { project, document: { version: 1, ...document() } },
           // Pages are planned by owners.
-          { auth: name.includes("pages") ? "owner" : "viewer", isRefused },
+          { auth: /pages|windows/.test(name) ? "owner" : "viewer", isRefused },
         ),
       ),
       {

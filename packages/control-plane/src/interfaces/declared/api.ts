@@ -4,6 +4,7 @@ import { MaintenanceCreate } from "../../alerting/maintenance/schema.ts";
 import { checkErrors, TargetCreate } from "../../monitoring/targets/schema.ts";
 import { codesOn, ok, route, type Route } from "../../platform/http/route.ts";
 import { ComponentCreate, StatusPageCreate } from "../../publishing/status-pages/schema.ts";
+import { replyJson } from "./changes.ts";
 import {
   ApplyReply,
   ApplyRequest,
@@ -75,7 +76,8 @@ export const declaredRoutes: Route[] = [
     body: PlanRequest,
     replies: { 200: PlanReply },
     errors: documentErrors,
-    handle: async ({ ctx, body, http }) => ok(await planConfig({ ...ctx, isGone: () => http.socket.destroyed }, body)),
+    handle: async ({ ctx, body, http }) =>
+      ok(replyJson(await planConfig({ ...ctx, isGone: () => http.socket.destroyed }, body))),
   }),
   route("POST", "/api/v1/config/apply", {
     ...shared,
@@ -87,7 +89,7 @@ export const declaredRoutes: Route[] = [
     body: ApplyRequest,
     replies: { 200: ApplyReply },
     errors: ["PLAN_STALE", "PRUNE_LIMIT", ...documentErrors],
-    handle: async ({ ctx, body }) => ok(await applyConfig(ctx, body)),
+    handle: async ({ ctx, body }) => ok(replyJson(await applyConfig(ctx, body))),
   }),
   route("GET", "/api/v1/config/export", {
     ...shared,

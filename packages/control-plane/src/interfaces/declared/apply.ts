@@ -34,7 +34,7 @@ import {
   updatePage,
 } from "../../publishing/status-pages/service.ts";
 import { type Section, sections } from "@statusmesh/shared/declared/files";
-import { type ConfigPlan, kindOfSection } from "./plan.ts";
+import type { ConfigPlan } from "./plan.ts";
 import type { State } from "./state.ts";
 
 /** Locks what the apply writes, in one order. */
@@ -140,22 +140,8 @@ async function freeNames(tx: Ctx, { work }: ConfigPlan, state: State): Promise<v
 }
 
 /** Writes the log: a row of the apply, and one of each object, without values. */
-export async function recordApply(ctx: Ctx, project: string, { changes, summary, manage }: ConfigPlan): Promise<void> {
-  const made = new Map<string, string>(
-    sections.flatMap((section) =>
-      manage[section].map(({ id, managed }) => [`${kindOfSection[section]} ${managed.key}`, id] as const),
-    ),
-  );
-  const rows = changes.flatMap(({ kind, key, id, action, fields }): AuditChange[] =>
-    action === "orphaned"
-      ? []
-      : [
-          {
-            resourceId: id ?? made.get(`${kind} ${key}`) ?? null,
-            after: { project, kind, key, action, fields: fields.map(({ path }) => path) },
-          },
-        ],
-  );
+export async function recordApply(ctx: Ctx, project: string, { records, summary }: ConfigPlan): Promise<void> {
+  const rows = records.map(({ id, ...change }): AuditChange => ({ resourceId: id, after: { project, ...change } }));
   await recordAll(ctx, [{ resourceId: null, after: { project, summary } }, ...rows]);
 }
 

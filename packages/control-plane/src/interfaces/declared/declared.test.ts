@@ -19,15 +19,9 @@ import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { declaredRoutes } from "./api.ts";
 import { ConfigDocument } from "./document-schema.ts";
 import type { ApplyReply, ExportReply, PlanReply } from "./schema.ts";
-import {
-  adoptObject,
-  applyConfig,
-  detachObject,
-  exportConfig,
-  listDrift,
-  listProjects,
-  planConfig,
-} from "./service.ts";
+import { replyJson, type WrittenReply } from "./changes.ts";
+import { adoptObject, detachObject, exportConfig, listDrift, listProjects } from "./service.ts";
+import * as service from "./service.ts";
 
 const world = await openWorld(t);
 const { system, sql, clock } = world;
@@ -43,6 +37,15 @@ type Loose = any;
 /** The reply of an export. */
 const exportOf = async (...asked: Parameters<typeof exportConfig>): Promise<ExportReply> =>
   (await json(await exportConfig(...asked))) as ExportReply;
+
+async function sent<Reply extends ApplyReply>(reply: WrittenReply<Reply>): Promise<Reply> {
+  const body = replyJson(reply);
+  return (Buffer.isBuffer(body) ? JSON.parse(String(body)) : await json(body)) as Reply;
+}
+const planConfig = async (...request: Parameters<typeof service.planConfig>): Promise<PlanReply> =>
+  sent(await service.planConfig(...request));
+const applyConfig = async (...request: Parameters<typeof service.applyConfig>): Promise<ApplyReply> =>
+  sent(await service.applyConfig(...request));
 
 const planOf = (ctx: Ctx, document: Document, options: object = {}): Promise<PlanReply> =>
   planConfig(ctx, { project: "shop", document: structuredClone(document), ...options });
@@ -579,6 +582,21 @@ t.test("kinds of checks stay; quotas, intervals of the plan and slugs of others 
     code: "BULK_TOO_LARGE",
     message: /at most 20000 components of status pages; this one has 20001/,
   });
+  const times = { starts_at: "2126-11-20T22:00:00Z", ends_at: "2126-11-21T02:00:00Z" };
+  const windows = (count: number, more: object) => ({
+    version: 1,
+    monitors: Object.fromEntries(
+      Array.from({ length: 19 }, (_, n) => [`m${n}`, { name: `M${n}`, check: tcp, tags: ["all"] }]),
+    ),
+    maintenance: Object.fromEntries(
+      Array.from({ length: count }, (_, n) => [`w${n}`, { title: "W", ...times, ...more }]),
+    ),
+  });
+  for (const more of [{ tags: ["all"] }, { monitors: Array.from({ length: 19 }, (_, n) => `m${n}`) }])
+    matchObject(t, await refusal(t, () => planOf(ctx, windows(5_264, more))), {
+      code: "BULK_TOO_LARGE",
+      message: /at most 100000 monitors of maintenance windows; this one has 100016 or more\. Divide/,
+    });
   await sql`update plans set max_components_per_page = 1000 where id = 'free'`;
   matchObject(
     t,

@@ -1,44 +1,64 @@
 import { isCheckType, isProbedType } from "@statusmesh/shared/checks";
 import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
-import type { Faults } from "@statusmesh/shared/faults";
+import { Faults } from "@statusmesh/shared/faults";
 import { isId, normaliseId } from "@statusmesh/shared/ids";
 import { isObject, type Json } from "@statusmesh/shared/json";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { suggestion } from "@statusmesh/shared/text";
-import { type IsGone, mapInTurns } from "../../platform/process/turns.ts";
+import { type IsGone, mapInTurns, takeTurns } from "../../platform/process/turns.ts";
+import { namesIn, valueIn, wholeMap } from "../../platform/http/json-maps.ts";
 import { perSection, type Section, sections } from "@statusmesh/shared/declared/files";
 import { type Defaults, readDefaults } from "./defaults.ts";
+import { Facts } from "./facts.ts";
 import { readDurations, readLevels, sizeOf, sizeRule, unescaped } from "./texts.ts";
 
 /*
- * The document of a project as it is sent, taken apart: objects with their defaults filled in, texts unescaped and
- * durations as numbers. References stay keys.
+ * The document of a project as it is sent. Its objects are read one after the other, with their defaults filled in,
+ * texts unescaped and durations as numbers, and let go: once for their faults and for what a plan has to know before it
+ * judges them, and again when they are judged. 20,000 objects with all that is made of them would take 140 MB.
+ * References stay keys.
  */
 
-/** An object of the document. */
-export interface Declared {
+/** What is kept of an object of the document. */
+export class Entry {
+  readonly section: Section;
   readonly key: string;
-  /** Pointer into the request. */
-  readonly pointer: string;
-  /** The body of the API's request, but for references. */
-  readonly fields: Json;
   /** The stored object that it takes over. */
   readonly adopt: string | null;
   readonly onRemove: "delete" | "keep" | "pause";
+
+  constructor({ section, key, adopt, onRemove }: Pick<Entry, "section" | "key" | "adopt" | "onRemove">) {
+    this.section = section;
+    this.key = key;
+    this.adopt = adopt;
+    this.onRemove = onRemove;
+  }
+
+  /** Pointer into the request. */
+  get pointer(): string {
+    return `/document/${this.section}/${pointerSegment(this.key)}`;
+  }
+}
+
+/** An object of the document. */
+export interface Declared extends Pick<Entry, "key" | "pointer"> {
+  /** The body of the API's request, but for references. */
+  readonly fields: Json;
 }
 
 export interface Document {
-  readonly objects: Readonly<Record<Section, ReadonlyMap<string, Declared>>>;
+  readonly objects: Readonly<Record<Section, ReadonlyMap<string, Entry>>>;
   /** New keys by old ones. */
   readonly moved: Readonly<Record<Section, ReadonlyMap<string, string>>>;
   /** True where the defaults have a fault that its monitors would have. */
   readonly isRefused: boolean;
+  readonly facts: Facts;
+  /** Reads an object. */
+  declared(entry: Entry): Declared;
 }
 
 const keyPattern = /^[a-z0-9._/-]{1,120}$/;
 const maxObjects = 20_000;
-/** Components of all pages: each takes 1 KiB of memory. */
-const maxComponents = 20_000;
 /** Characters of all monitors with their defaults: as much, or as many times the characters that are written. */
 const maxMerged = { characters: 32 * 1_048_576, times: 10 };
 const tops = ["version", "project", "defaults", "moved", ...sections];
@@ -66,30 +86,32 @@ export async function readDocument(
       `The document is of another project than ${project}: it says ${show(named)}.`,
       `${at}/project`,
     );
-  const count = sections.reduce((sum, section) => sum + Object.keys(Object(document[section])).length, 0);
+  const count = sections.reduce((sum, section) => sum + namesIn(Object(document[section]) as object).length, 0);
   if (count > maxObjects)
     throw new AppError("BULK_TOO_LARGE", `One request has at most ${maxObjects} objects; this one has ${count}.`, {
       field: at,
     });
-  componentsRule(document["status_pages"]);
-  const defaults = readDefaults(document["defaults"], faults);
-  const objects = {} as Record<Section, Map<string, Declared>>;
+  // 100,000 tags take 10 ms at each of these steps.
+  const turns = await takeTurns(isGone);
+  const written = wholeMap(document["defaults"]);
+  await turns.next();
+  const defaults = readDefaults(written, faults);
+  await turns.next();
+  const facts = new Facts();
+  const objects = {} as Record<Section, Map<string, Entry>>;
   for (const section of sections)
-    objects[section] = await readSection(section, document[section], { defaults, faults, isGone });
-  return { objects, moved: movedOf(document["moved"], objects, faults), isRefused: defaults.isRefused() };
-}
-
-/** Throws where the pages have more components than one request may have. */
-function componentsRule(pages: unknown): void {
-  let count = 0;
-  for (const page of Object.values(Object(pages)))
-    if (isObject(page) && Array.isArray(page["components"])) count += page["components"].length;
-  if (count > maxComponents)
-    throw new AppError(
-      "BULK_TOO_LARGE",
-      `One request has at most ${maxComponents} components of status pages; this one has ${count}.`,
-      { field: "/document/status_pages" },
-    );
+    objects[section] = await readSection(section, document[section], { defaults, faults, facts, isGone });
+  return {
+    objects,
+    moved: movedOf(wholeMap(document["moved"]), objects, faults),
+    isRefused: defaults.isRefused(),
+    facts,
+    declared({ section, key, pointer }) {
+      const object = valueIn(document[section] as Json, key) as Json;
+      const { fields } = readObject({ section, pointer, object, defaults, size: null }, new Faults());
+      return { key, pointer, fields };
+    },
+  };
 }
 
 const show = (value: unknown): string => (JSON.stringify(value) ?? "nothing").slice(0, 100);
@@ -97,29 +119,38 @@ const show = (value: unknown): string => (JSON.stringify(value) ?? "nothing").sl
 async function readSection(
   section: Section,
   value: unknown,
-  { defaults, faults, isGone }: { defaults: Defaults; faults: Faults; isGone: IsGone | undefined },
-) {
-  const read = new Map<string, Declared>();
-  if (value === undefined || value === null) return read;
+  read: { defaults: Defaults; faults: Faults; facts: Facts; isGone: IsGone | undefined },
+): Promise<Map<string, Entry>> {
+  const { defaults, faults, facts, isGone } = read;
+  const entries = new Map<string, Entry>();
+  if (value === undefined || value === null) return entries;
   const base = `/document/${section}`;
   if (!isObject(value)) {
     add(faults, "INVALID_BODY", `${section} must be a map from key to object.`, base);
-    return read;
+    return entries;
   }
   const size: Size = { written: 0, merged: 0 };
-  const readOne = ([key, object]: [string, unknown]): void => {
+  const readOne = (key: string): void => {
     if (faults.isFull) return;
     const pointer = `${base}/${pointerSegment(key)}`;
-    if (!keyPattern.test(key))
+    if (!keyPattern.test(key)) {
       add(faults, "INVALID_BODY", "A key has 1 to 120 of a-z, 0-9, dot, hyphen, underscore and slash.", pointer);
-    else if (!isObject(object)) add(faults, "INVALID_BODY", `${key} must be an object.`, pointer);
-    else
-      faults.check(() => {
-        sizeRule(object, pointer);
-        read.set(key, readObject({ section, key, pointer, object, defaults, size }, faults));
-      });
+      return;
+    }
+    const object = valueIn(value, key);
+    if (!isObject(object)) {
+      add(faults, "INVALID_BODY", `${key} must be an object.`, pointer);
+      return;
+    }
+    facts.count(section, object);
+    faults.check(() => {
+      sizeRule(object, pointer);
+      const { fields, ...entry } = readObject({ section, pointer, object, defaults, size }, faults);
+      entries.set(key, new Entry({ section, key, ...entry }));
+      facts.add(section, key, fields);
+    });
   };
-  await mapInTurns(Object.entries(value), readOne, isGone);
+  await mapInTurns(namesIn(value), readOne, isGone);
   if (size.merged > Math.max(maxMerged.characters, maxMerged.times * size.written))
     throw new AppError(
       "PAYLOAD_TOO_LARGE",
@@ -128,7 +159,7 @@ async function readSection(
         "large values where they are needed.",
       { field: "/document/defaults" },
     );
-  return read;
+  return entries;
 }
 
 /** Characters of monitors, as they are written and with their defaults. */
@@ -138,10 +169,10 @@ interface Size {
 }
 
 function readObject(
-  written: { section: Section; key: string; pointer: string; object: Json; defaults: Defaults; size: Size },
+  written: { section: Section; pointer: string; object: Json; defaults: Defaults; size: Size | null },
   faults: Faults,
-): Declared {
-  const { section, key, pointer, object, defaults, size } = written;
+): Pick<Declared, "fields"> & Pick<Entry, "adopt" | "onRemove"> {
+  const { section, pointer, object, defaults, size } = written;
   const own = unescaped(object, pointer, faults) as Json;
   if (section === "monitors") {
     readDurations(own, pointer, faults);
@@ -161,27 +192,26 @@ function readObject(
   const fields = withoutNulls(rest);
   if (isObject(fields["check"])) fields["check"] = withoutNulls(fields["check"]);
   return {
-    key,
-    pointer,
     fields,
     adopt: adopted,
-    onRemove: ways.includes(onRemove as string) ? (onRemove as Declared["onRemove"]) : "delete",
+    onRemove: ways.includes(onRemove as string) ? (onRemove as Entry["onRemove"]) : "delete",
   };
 }
 
 const withoutNulls = (value: Json): Json => Object.fromEntries(Object.entries(value).filter(([, it]) => it !== null));
 
 /** The object over the defaults, whose values it shares; of those of `check` the kind takes what it has. */
-function withDefaults(object: Json, defaults: Defaults, size: Size): Json {
+function withDefaults(object: Json, defaults: Defaults, size: Size | null): Json {
   const { check } = object;
   const merged = defaults.fields.under(object);
-  const own = sizeOf(object);
-  size.written += own;
-  size.merged += own + defaults.fields.sizeUnder(object);
+  const ofCheck = isObject(check) && isCheckType(check["type"]) ? defaults.checkOf(check["type"]) : null;
+  if (size !== null) {
+    const own = sizeOf(object);
+    size.written += own;
+    size.merged += own + defaults.fields.sizeUnder(object) + (ofCheck?.sizeUnder(check as Json) ?? 0);
+  }
   if (!isObject(check) || !isCheckType(check["type"])) return merged;
-  const ofCheck = defaults.checkOf(check["type"]);
-  size.merged += ofCheck.sizeUnder(check);
-  merged["check"] = ofCheck.under(check);
+  merged["check"] = ofCheck!.under(check);
   // What no agent probes takes no settings of probes.
   if (!isProbedType(check["type"]))
     for (const name of ["regions", "region_policy", "interval"]) if (!(name in object)) delete merged[name];

@@ -10,17 +10,14 @@ import { completedCheck, notifiedChannels, openedCheck, storedNames } from "../.
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import { stringified } from "../../platform/http/reply.ts";
-import { mapInTurns, portionsOf } from "../../platform/process/turns.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import { iso } from "../../platform/http/wire.ts";
 import { pageRules, type StoredPage, storedPages } from "../../publishing/status-pages/service.ts";
 import { sorted } from "./compare.ts";
 import type { Section } from "@statusmesh/shared/declared/files";
 import type { StoredMonitor } from "./kinds/monitors.ts";
 import type { ExportQuery } from "./schema.ts";
-import { readMonitors } from "./state.ts";
-
-/** Monitors that are read at once: all 10,000 took 83 MB. */
-const portion = 250;
+import { monitorsInPortions } from "./state.ts";
 
 /** Marks a variable, which is not escaped as texts are. No stored text has this character. */
 const marker = "\0";
@@ -36,7 +33,7 @@ export async function exportConfig(ctx: Ctx, { project: asked, tag }: ExportQuer
   const notified = tag === undefined ? null : await notifiedChannels(ctx, tag);
   const chosen = {
     channels: (await storedChannels(ctx)).filter(({ id }) => notified?.has(id) ?? true),
-    monitors: await storedNames(ctx, tag ?? null),
+    monitors: await storedNames(ctx, { tag }),
     status_pages: tag === undefined ? await storedPages(ctx) : [],
     maintenance: tag === undefined ? (await storedWindows(ctx)).filter(({ state }) => state !== "past") : [],
   };
@@ -75,14 +72,12 @@ export async function exportConfig(ctx: Ctx, { project: asked, tag }: ExportQuer
     }
     if (begin === ",") yield "}";
   }
-  const read = async function* () {
-    for (const part of portionsOf(monitors, portion)) yield await readMonitors(ctx, { ids: part.map(({ id }) => id) });
-  };
+  const ids = monitors.map(({ id }) => id);
   return Readable.from(
     (async function* () {
       yield `{"document":${JSON.stringify({ version: 1, project }).slice(0, -1)}`;
       yield* written("channels", [channels], channelBody);
-      yield* written("monitors", read(), monitorBody);
+      yield* written("monitors", monitorsInPortions(ctx, ids), monitorBody);
       yield* written("status_pages", [pages], pageBody);
       yield* written("maintenance", [windows], windowBody);
       yield '},"secrets":';

@@ -7,6 +7,8 @@ import type { Ctx, System } from "../../platform/context.ts";
 import { listAudit } from "../../access/audit/service.ts";
 import { updateTarget } from "../../monitoring/targets/service.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
+import { replyJson } from "./changes.ts";
+import type { PlanReply } from "./schema.ts";
 import { filesInWords, listProjects, planConfig } from "./service.ts";
 import { followFiles } from "./files.ts";
 
@@ -89,7 +91,8 @@ t.test("files are applied at start and on change, by one replica, as themselves"
   await until("the start is applied", () => again.isOk());
   matchObject(t, await applies(), [{ after: { summary: { update: 1, drift: 1 } } }, {}, {}]);
   const document = { version: 1, monitors: { two: { name: "2", check: { type: "tcp", host: "a", port: 1 } } } };
-  const { changes } = await planConfig(ctx, { project: "shop", document });
+  const plan = replyJson(await planConfig(ctx, { project: "shop", document }));
+  const { changes } = JSON.parse(String(plan)) as PlanReply;
   matchObject(t, changes[0], { key: "two", drift: null });
 });
 

@@ -5,7 +5,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
-import type { Declared, Document } from "./document.ts";
+import type { Document, Entry } from "./document.ts";
 import type { Judged } from "./kinds/kind.ts";
 
 /** What all stored kinds have. */
@@ -17,15 +17,15 @@ export interface Stored {
 
 /** A declared object with the stored one that it means. */
 export interface Matched<S extends Stored = Stored> {
-  readonly declared: Declared;
+  readonly declared: Entry;
   /** Of the stored object; promised to a new one. */
   readonly id: string;
   readonly stored: S | null;
   readonly action: "create" | "update" | "adopt" | "move";
 }
 
-/** One that fits, with how it differs. */
-export type JudgedOne<S extends Stored, C, E> = Matched<S> & { readonly judged: Judged<C, E> };
+/** One that fits. */
+export type JudgedOne<S extends Stored, C, E> = Matched<S> & { readonly judged: Omit<Judged<C, E>, "changes"> };
 
 /** The stored object that each declared one means. */
 export async function match(

@@ -1,11 +1,11 @@
 import { AppError } from "@statusmesh/shared/errors";
 import type { Faults } from "@statusmesh/shared/faults";
 import { normaliseId } from "@statusmesh/shared/ids";
-import type { Section } from "@statusmesh/shared/declared/files";
+import { perSection, type Section } from "@statusmesh/shared/declared/files";
 
 /** Keys of the document and ids of what they declare; a new object has got its id already. */
 export class References {
-  readonly #ids = new Map<string, string>();
+  readonly #ids = perSection(() => new Map<string, string>());
   readonly #keys = new Map<string, string>();
   /** Objects outside the document that exist, by section. */
   readonly #outside: Readonly<Record<"channels" | "monitors", ReadonlySet<string>>>;
@@ -15,7 +15,7 @@ export class References {
   }
 
   add(section: Section, key: string, id: string): void {
-    this.#ids.set(`${section} ${key}`, id);
+    this.#ids[section].set(key, id);
     this.#keys.set(id, key);
   }
 
@@ -24,7 +24,7 @@ export class References {
 
   /** The id behind a key. Adds UNKNOWN_REFERENCE and returns null where there is none. */
   byKey(section: "channels" | "monitors", key: unknown, pointer: string, faults: Faults): string | null {
-    const id = typeof key === "string" ? this.#ids.get(`${section} ${key}`) : undefined;
+    const id = typeof key === "string" ? this.#ids[section].get(key) : undefined;
     if (id !== undefined) return id;
     const what = typeof key === "string" ? `"${key.slice(0, 120)}"` : "this value";
     faults.add(new AppError("UNKNOWN_REFERENCE", `The document has no key ${what} in ${section}.`, { field: pointer }));

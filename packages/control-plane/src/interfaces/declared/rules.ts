@@ -9,7 +9,7 @@ import type { TargetCreate } from "../../monitoring/targets/schema.ts";
 import type { TargetEdit } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { inTurns } from "../../platform/process/turns.ts";
-import type { Declared } from "./document.ts";
+import type { Document } from "./document.ts";
 import type { PageEdit, PageInput } from "./kinds/status-pages.ts";
 import type { JudgedOne, Matched, Stored } from "./match.ts";
 import type { State } from "./state.ts";
@@ -17,10 +17,10 @@ import type { State } from "./state.ts";
 /* Rules over several objects of a document: what is there once only, what depends on what, limits. */
 
 export interface JudgedSections {
-  readonly channels: readonly JudgedOne<State["channels"][number], ChannelCreate, ChannelPatch>[];
-  readonly monitors: readonly JudgedOne<State["monitors"][number], TargetCreate, TargetEdit>[];
-  readonly status_pages: readonly JudgedOne<State["pages"][number], PageInput, PageEdit>[];
-  readonly maintenance: readonly JudgedOne<State["windows"][number], MaintenanceCreate, MaintenancePatch>[];
+  readonly channels: readonly JudgedOne<Stored, ChannelCreate, ChannelPatch>[];
+  readonly monitors: readonly JudgedOne<Stored, TargetCreate, TargetEdit>[];
+  readonly status_pages: readonly JudgedOne<Stored, PageInput, PageEdit>[];
+  readonly maintenance: readonly JudgedOne<Stored, MaintenanceCreate, MaintenancePatch>[];
 }
 
 /** A document beside what is stored, before it is a plan. */
@@ -71,7 +71,7 @@ function undeclared<S extends Stored>(
   return stored.filter(({ id }) => !others.has(id));
 }
 
-function uniqueRules<T extends { declared: Declared }>(
+function uniqueRules<T extends Pick<Matched, "declared">>(
   judged: readonly T[],
   nameOf: (one: T) => string,
   others: ReadonlyMap<string, Stored>,
@@ -131,7 +131,7 @@ async function dependencyRules({ ctx, judged: { monitors } }: Compared, faults: 
 
 /** Throws the quotas that the numbers of objects exceed, before the time of judging them is spent. */
 export function countRules(
-  { ctx, state, remove }: Omit<Compared, "judged">,
+  { ctx, state, remove, facts }: Omit<Compared, "judged"> & Pick<Document, "facts">,
   matched: Readonly<Record<Section, readonly Matched[]>>,
 ): void {
   const news = (list: readonly Matched[]): number => list.filter(({ action }) => action === "create").length;
@@ -146,12 +146,9 @@ export function countRules(
     current: state.pages.length - remove.status_pages.length,
     adding: news(matched.status_pages),
   });
-  for (const { declared } of matched.status_pages)
-    check("max_components_per_page", { current: 0, adding: itemsOf(declared, "components") });
+  for (const adding of facts.components.values()) check("max_components_per_page", { current: 0, adding });
   faults.throwAny();
 }
-
-const itemsOf = ({ fields }: Declared, name: string): number => (Array.isArray(fields[name]) ? fields[name].length : 0);
 
 const quotaCheck =
   ({ ctx, state }: Pick<Compared, "ctx" | "state">, faults: Faults) =>

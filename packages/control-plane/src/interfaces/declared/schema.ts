@@ -1,4 +1,5 @@
 import Type, { type Static } from "typebox";
+import type { Section } from "@statusmesh/shared/declared/files";
 import { IdText } from "@statusmesh/shared/text";
 import { Closed, Flag, Integer, nullable, OneOf, Shape, Text, Timestamp } from "../../platform/http/wire.ts";
 
@@ -63,6 +64,12 @@ export type ApplyRequest = Static<typeof ApplyRequest>;
 
 export const kindNames = ["monitor", "channel", "status_page", "maintenance"] as const;
 export type KindName = (typeof kindNames)[number];
+export const kindOfSection: Readonly<Record<Section, KindName>> = {
+  channels: "channel",
+  monitors: "monitor",
+  status_pages: "status_page",
+  maintenance: "maintenance",
+};
 const kind = OneOf(kindNames, "Kind of the object", "monitor");
 const key = Type.String({
   pattern: "^[a-z0-9._/-]{1,120}$",

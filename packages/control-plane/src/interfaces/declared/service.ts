@@ -13,15 +13,25 @@ import {
   type System,
 } from "../../platform/context.ts";
 import type { ManagedChange } from "../../platform/db/managed-queries.ts";
-import { mapInTurns } from "../../platform/process/turns.ts";
+import { namesIn, valueIn } from "../../platform/http/json-maps.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { storedPages } from "../../publishing/status-pages/service.ts";
+import type { WrittenReply } from "./changes.ts";
 import { carryOut, lockTouched, pruneRefusal, recordApply, writers } from "./apply.ts";
 import { type Section, sections } from "@statusmesh/shared/declared/files";
 import { type Document, readDocument } from "./document.ts";
-import { applyActions, type ConfigPlan, kindOfSection, makePlan, manyFaults } from "./plan.ts";
+import { applyActions } from "./judge.ts";
+import { type ConfigPlan, makePlan, manyFaults } from "./plan.ts";
 import * as queries from "./queries.ts";
-import type { ApplyReply, ApplyRequest, FileState, KindName, ManageRequest, PlanReply, PlanRequest } from "./schema.ts";
+import {
+  type ApplyRequest,
+  type FileState,
+  type KindName,
+  kindOfSection,
+  type ManageRequest,
+  type PlanReply,
+  type PlanRequest,
+} from "./schema.ts";
 import { type Kinds, readState, type State, stateDigest } from "./state.ts";
 import { digestOf, readToken, stale, tokenOf } from "./token.ts";
 import { mistakeLine } from "@statusmesh/shared/declared/position";
@@ -37,12 +47,12 @@ const areas = {
 } as const satisfies Record<Section, string>;
 
 /** Compares a document with what is stored. Nothing is written. Throws all faults of the document at once. */
-export async function planConfig(ctx: Ctx, request: PlanRequest): Promise<PlanReply> {
+export async function planConfig(ctx: Ctx, request: PlanRequest): Promise<WrittenReply<PlanReply>> {
   const { project, prune = false, max_delete: maxDelete = null } = request;
   const { plan, digest } = await prepare(ctx, { ...request, prune, maxDelete, access: "read" });
   const documentDigest = await digestOf(ctx, documentParts(request.document));
   const plan_token = await tokenOf(ctx, { project, document: documentDigest, state: digest, prune, maxDelete });
-  const reply = await replyOf(ctx, plan);
+  const reply = replyOf(plan);
   const refusal = pruneRefusal(plan, maxDelete);
   return { plan_token, ...reply, warnings: [...reply.warnings, ...(refusal === null ? [] : [refusal.message])] };
 }
@@ -51,7 +61,7 @@ export async function planConfig(ctx: Ctx, request: PlanRequest): Promise<PlanRe
  * Carries out the plan of a document, in one transaction. PLAN_STALE where the token is not valid, or something that
  * the plan read has changed; PRUNE_LIMIT for too many deletions.
  */
-export async function applyConfig(ctx: Ctx, request: ApplyRequest): Promise<ApplyReply> {
+export async function applyConfig(ctx: Ctx, request: ApplyRequest): Promise<WrittenReply> {
   const { project, document, plan_token: token } = request;
   await allowedKinds(ctx, request, "write");
   const planned = await readToken(ctx, token, project);
@@ -68,18 +78,19 @@ export async function applyConfig(ctx: Ctx, request: ApplyRequest): Promise<Appl
  * Plans and applies a document, in one transaction. Null where there is nothing to do. PLAN_STALE where something
  * changed in between.
  */
-export async function planAndApply(ctx: Ctx, request: PlanRequest): Promise<ApplyReply | null> {
+export async function planAndApply(ctx: Ctx, request: PlanRequest): Promise<WrittenReply | null> {
   const { project, document, prune = false, max_delete: maxDelete = null } = request;
   return await inTransaction(ctx, async (tx) => {
     await queries.lockProject(tx.sql, tx.orgId, project);
     const prepared = await prepare(tx, { project, document, prune, maxDelete, access: "write" });
-    if (prepared.plan.changes.every(({ action }) => action === "orphaned")) return null;
+    const { create, update, delete: removed, adopt, move, pause } = prepared.plan.summary;
+    if (create + update + removed + adopt + move + pause === 0) return null;
     return await applyPrepared(tx, prepared);
   });
 }
 
 /** Carries out a plan in the transaction `open`, in which its project is locked. */
-async function applyPrepared(open: Ctx, prepared: Prepared): Promise<ApplyReply> {
+async function applyPrepared(open: Ctx, prepared: Prepared): Promise<WrittenReply> {
   const { project, plan, state, document, kinds, digest, maxDelete } = prepared;
   const refusal = pruneRefusal(plan, maxDelete);
   if (refusal !== null) throw refusal;
@@ -102,7 +113,7 @@ async function applyPrepared(open: Ctx, prepared: Prepared): Promise<ApplyReply>
     summary,
   });
   await recordApply({ ...open, clock: tx.clock }, project, plan);
-  return await replyOf(open, plan);
+  return replyOf(plan);
 }
 
 const changed = () => stale("something that it has read was changed since");
@@ -111,30 +122,16 @@ const changed = () => stale("something that it has read was changed since");
 function* documentParts(document: Record<string, unknown>): Generator<unknown> {
   for (const [name, value] of Object.entries(document)) {
     yield name;
-    if (typeof value === "object" && value !== null) yield* Object.entries(value);
-    else yield value;
+    if (typeof value !== "object" || value === null) yield value;
+    else for (const key of namesIn(value)) yield [key, valueIn(value, key)];
   }
 }
 
-/** Bytes of the changes in a reply. */
-const maxChanges = 32 * 1_048_576;
-
-/** The plan with as many of its first changes as a reply has; the summary counts all. */
-async function replyOf({ isGone }: Ctx, { summary, changes, warnings }: ConfigPlan): Promise<ApplyReply> {
-  // The brackets, and a comma a change.
-  let bytes = 1;
-  const sizes = await mapInTurns(
-    changes,
-    (change) => (bytes > maxChanges ? 0 : (bytes += 1 + Buffer.byteLength(JSON.stringify(change)))),
-    isGone,
-  );
-  const cut = sizes.findIndex((sum) => sum > maxChanges);
-  if (cut === -1) return { summary, changes: [...changes], warnings: [...warnings] };
-  const warning =
-    `The reply has the first ${cut} of ${changes.length} changes, because all of them have more than ` +
-    `${maxChanges / 1_048_576} MiB. The summary counts all.`;
-  return { summary, changes: changes.slice(0, cut), warnings: [warning, ...warnings] };
-}
+const replyOf = ({ summary, changes, warnings }: ConfigPlan): WrittenReply => ({
+  summary,
+  changes,
+  warnings: [...(changes.warning === null ? [] : [changes.warning]), ...warnings],
+});
 
 interface Prepared {
   readonly project: string;
@@ -179,7 +176,7 @@ async function allowedKinds(
   const counts = (await countsOf(ctx)).get(project);
   const kinds = sections.filter((section) => {
     const declared = document[section];
-    return (isObject(declared) && Object.keys(declared).length > 0) || (counts?.[kindOfSection[section]] ?? 0) > 0;
+    return (isObject(declared) && namesIn(declared).length > 0) || (counts?.[kindOfSection[section]] ?? 0) > 0;
   });
   for (const section of kinds) allow(ctx, section, access);
   return new Set(kinds);
@@ -197,7 +194,7 @@ const sectionOfKind = Object.fromEntries(sections.map((section) => [kindOfSectio
 
 const rowsOf: Readonly<Record<Section, (ctx: Ctx, id: string) => Promise<readonly Owned[]>>> = {
   channels: async (ctx) => await storedChannels(ctx),
-  monitors: async (ctx, id) => await storedTargets(ctx, { ids: [id] }),
+  monitors: async (ctx, id) => await storedTargets(ctx, [id]),
   status_pages: async (ctx) => await storedPages(ctx),
   maintenance: async (ctx) => await storedWindows(ctx),
 };

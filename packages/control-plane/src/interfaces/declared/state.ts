@@ -1,15 +1,22 @@
-import { isId, normaliseId } from "@statusmesh/shared/ids";
 import { type Plan, planOf } from "../../access/plans/service.ts";
 import { type StoredChannel, storedChannels } from "../../alerting/channels/service.ts";
 import { type StoredWindow, storedWindows } from "../../alerting/maintenance/service.ts";
 import { type KnownCertificates, knownCertificates } from "../../monitoring/certificates/service.ts";
 import { addressesOf } from "../../monitoring/heartbeats/service.ts";
 import { probeRegionIds } from "../../monitoring/regions/service.ts";
-import { existingTargetIds, storedTargets, taggedTargets, targetCount } from "../../monitoring/targets/service.ts";
+import {
+  existingTargetIds,
+  storedNames,
+  type StoredName,
+  storedTargets,
+  taggedTargets,
+  targetCount,
+} from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { slugsElsewhere, type StoredPage, storedPages } from "../../publishing/status-pages/service.ts";
 import type { Section } from "@statusmesh/shared/declared/files";
-import type { Declared, Document } from "./document.ts";
+import { portionsOf } from "../../platform/process/turns.ts";
+import type { Document } from "./document.ts";
 import type { StoredMonitor } from "./kinds/monitors.ts";
 import { digestOf } from "./token.ts";
 
@@ -22,8 +29,8 @@ export interface State {
   readonly channels: readonly StoredChannel[];
   readonly pages: readonly StoredPage[];
   readonly windows: readonly StoredWindow[];
-  /** Those of the project and those to adopt. */
-  readonly monitors: readonly StoredMonitor[];
+  /** Those of the project and those to adopt; a plan reads each whole when it judges it. */
+  readonly monitors: readonly StoredName[];
   /** Monitors outside of the document that it names. */
   readonly outside: ReadonlySet<string>;
   readonly tagged: readonly { id: string; tags: readonly string[] }[];
@@ -37,65 +44,51 @@ export type Kinds = ReadonlySet<Section>;
 
 /** Reads what a plan of a document compares with. */
 export async function readState(ctx: Ctx, project: string, document: Document, kinds: Kinds): Promise<State> {
-  const { objects } = document;
+  const { objects, facts } = document;
+  const outside = [...facts.outside];
+  const tags = [...facts.tags];
+  const slugs = [...facts.slugs];
   const adopted = [...objects.monitors.values()].flatMap(({ adopt }) => adopt ?? []);
-  const monitors = kinds.has("monitors") ? await readMonitors(ctx, { project, ids: adopted }) : [];
-  const named = [
-    ...namedIds(objects.status_pages, "components", "target_id"),
-    ...namedIds(objects.maintenance, "component_ids"),
-    ...namedIds(objects.monitors, "depends_on", "target_id"),
-  ];
-  const tags = [...objects.maintenance.values()].flatMap(({ fields }) => texts(fields["tags"]));
-  const slugs = [...objects.status_pages.values()].flatMap(({ fields }) => texts([fields["slug"]]));
   return {
     plan: await planOf(ctx),
     regions: await probeRegionIds(ctx),
-    certificates: await knownCertificates(
-      ctx,
-      [...objects.monitors.values()].map(({ fields }) => Object(fields["check"]) as object),
-      false,
-    ),
-    monitors,
+    certificates: await knownCertificates(ctx, facts.certified === null ? [] : [facts.certified], false),
+    monitors: kinds.has("monitors") ? await storedNames(ctx, { project, ids: adopted }) : [],
     channels: await storedChannels(ctx),
     pages: kinds.has("status_pages") ? await storedPages(ctx) : [],
     windows: kinds.has("maintenance") ? await storedWindows(ctx) : [],
-    outside: named.length === 0 ? new Set() : await existingTargetIds(ctx, named),
+    outside: outside.length === 0 ? new Set() : await existingTargetIds(ctx, outside),
     tagged: tags.length === 0 ? [] : await taggedTargets(ctx, tags),
     targets: kinds.has("monitors") ? await targetCount(ctx) : 0,
     takenSlugs: slugs.length === 0 ? new Set() : await slugsElsewhere(ctx, slugs),
   };
 }
 
+/** Monitors that are read at once: all 10,000 took 83 MB. */
+const portion = 250;
+
+/** Stored monitors whole, in portions. */
+export async function* monitorsInPortions(ctx: Ctx, ids: readonly string[]): AsyncGenerator<StoredMonitor[]> {
+  for (const part of portionsOf(ids, portion)) yield await readMonitors(ctx, part);
+}
+
 /** Stored monitors with the addresses of heartbeats. */
-export async function readMonitors(
-  ctx: Ctx,
-  which: { project?: string; ids: readonly string[] },
-): Promise<StoredMonitor[]> {
-  const rows = await storedTargets(ctx, which);
+export async function readMonitors(ctx: Ctx, ids: readonly string[]): Promise<StoredMonitor[]> {
+  const rows = await storedTargets(ctx, ids);
   const reported = rows.flatMap(({ id, heartbeat_addresses: shown }) => (shown === null ? [] : [id]));
   const addresses = await addressesOf(ctx, reported);
   return rows.map((row) => ({ ...row, addresses: addresses.get(row.id) ?? [] }));
 }
 
-const texts = (value: unknown): string[] =>
-  Array.isArray(value) ? value.filter((item): item is string => typeof item === "string") : [];
-
-/** Ids in a list of the objects, or in a field of its items. */
-function namedIds(objects: ReadonlyMap<string, Declared>, list: string, field?: string): string[] {
-  return [...objects.values()].flatMap(({ fields }) => {
-    const items: unknown[] = Array.isArray(fields[list]) ? fields[list] : [];
-    const ids = field === undefined ? items : items.map((item) => (item as Record<string, unknown> | null)?.[field]);
-    return texts(ids).map(normaliseId).filter(isId);
-  });
-}
-
 /** Digest of the configuration in a state: never of what the engine writes. */
 export async function stateDigest(ctx: Ctx, state: State): Promise<string> {
   const { plan, regions, outside, tagged, takenSlugs, targets } = state;
-  function* parts(): Generator<unknown> {
+  async function* parts(): AsyncGenerator<unknown> {
     // Counts matter where the plan limits them.
     yield [plan, regions, [...outside].sort(), tagged, [...takenSlugs].sort(), plan.max_targets === null || targets];
-    for (const { heartbeat_addresses: _, ...monitor } of state.monitors) yield monitor;
+    const ids = state.monitors.map(({ id }) => id);
+    for await (const monitors of monitorsInPortions(ctx, ids))
+      for (const { heartbeat_addresses: _, ...monitor } of monitors) yield monitor;
     for (const {
       id,
       name,

@@ -48,10 +48,13 @@ const macOf = async ({ sql }: Ctx, body: string): Promise<Buffer> =>
     .digest();
 
 /** A keyed digest of values, taken in slices: without the key it tells nothing about secrets in them. */
-export async function digestOf({ sql, isGone }: Ctx, values: Iterable<unknown>): Promise<string> {
+export async function digestOf(
+  { sql, isGone }: Ctx,
+  values: Iterable<unknown> | AsyncIterable<unknown>,
+): Promise<string> {
   const hmac = createHmac("sha256", await signingKey(sql, "plan"));
   const turns = await takeTurns(isGone);
-  for (const value of values) {
+  for await (const value of values) {
     if (turns.over()) await turns.next();
     hmac.update(`${JSON.stringify(value)}\n`);
   }

@@ -14,22 +14,25 @@ import { completeSpec, openSpecPartly } from "./sealing.ts";
 /** A stored target with its regions; secrets sealed. */
 export type StoredTarget = queries.ProbedTargetRow;
 
-/** Stored targets: those with the ids and those of a project; in the order of ids. */
-export async function storedTargets(
-  ctx: Ctx,
-  which: { project?: string; ids: readonly string[] },
-): Promise<StoredTarget[]> {
+/** Stored targets with the ids; in the order of ids. */
+export async function storedTargets(ctx: Ctx, ids: readonly string[]): Promise<StoredTarget[]> {
   requireScope(ctx, "targets:read");
-  return await queries.selectProbedTargets(ctx.sql, ctx.orgId, which);
+  return await queries.selectProbedTargets(ctx.sql, ctx.orgId, ids);
 }
 
-/** Names of the stored targets, or of those with a tag; in the order of ids. */
+/** What all stored targets are known by. */
+export type StoredName = queries.NamedTargetRow;
+
+/**
+ * Names of the stored targets: of all, of those with a tag, or of those of a project of configuration as code and those
+ * with the ids; in the order of ids.
+ */
 export async function storedNames(
   ctx: Ctx,
-  tag: string | null,
-): Promise<Pick<StoredTarget, "id" | "name" | "managed">[]> {
+  which: { tag?: string | undefined } | { project: string; ids: readonly string[] },
+): Promise<StoredName[]> {
   requireScope(ctx, "targets:read");
-  return await queries.selectNames(ctx.sql, ctx.orgId, tag);
+  return await queries.selectNames(ctx.sql, ctx.orgId, which);
 }
 
 /** Ids of the channels that the targets with a tag notify, those of their ladders included. */

@@ -44,6 +44,7 @@ export {
   notifiedChannels,
   openedCheck,
   type StoredTarget,
+  type StoredName,
   storedNames,
   storedTargets,
   taggedTargets,

@@ -6,6 +6,7 @@ import type { KnownCertificates } from "../../../monitoring/certificates/service
 import type { Ctx } from "../../../platform/context.ts";
 import { refuseMovedSecrets } from "../../../platform/crypto/kept-secrets.ts";
 import type { FieldChange } from "../compare.ts";
+import type { Facts } from "../facts.ts";
 import type { References } from "../references.ts";
 
 /** What every object of a document is judged by. */
@@ -21,8 +22,10 @@ export interface Judging {
   /** Ids of all channels, those that the apply makes included. */
   readonly channels: ReadonlySet<string>;
   readonly certificates: KnownCertificates;
-  /** Ids of the monitors that have a tag after the apply. */
-  tagged(tag: string): readonly string[];
+  /** Ids of the monitors that have a tag of a window after the apply. */
+  readonly tagged: ReadonlyMap<string, readonly string[]>;
+  /** Counts the monitors of windows. */
+  readonly facts: Pick<Facts, "countWindow">;
 }
 
 /** An object that fits: how it differs from the stored one, and what an apply hands to the service of its kind. */

@@ -4,6 +4,7 @@ import { type StoredWindow, windowRules } from "../../../alerting/maintenance/se
 import { iso } from "../../../platform/http/wire.ts";
 import { changesBetween, fieldsOf, only, sorted } from "../compare.ts";
 import type { Declared } from "../document.ts";
+import { tagOf } from "../facts.ts";
 import { type Judged, judge, type Judging, listIn, refuse } from "./kind.ts";
 
 type Row = Pick<
@@ -67,7 +68,11 @@ function readMonitors({ fields, pointer }: Declared, judging: Judging): string[]
     references.byId("monitors", id, `${pointer}/component_ids/${at}`, faults),
   );
   const tagged = listIn(judging, fields, "tags", pointer).flatMap((tag, at) => {
-    if (typeof tag === "string") return judging.tagged(tag.normalize("NFC").trim());
+    if (typeof tag === "string") {
+      const ids = judging.tagged.get(tagOf(tag)) ?? [];
+      judging.facts.countWindow(ids.length);
+      return ids;
+    }
     refuse(judging, "INVALID_TAG", "A tag is a text.", `${pointer}/tags/${at}`);
     return [];
   });
