@@ -25,9 +25,9 @@ export type { SchemaNode } from "./schema-node.ts";
 
 /**
  * Checks `value` against `schema`, fills in the defaults of omitted fields and cleans its texts, in place or in a copy,
- * and returns it typed. Throws an AppError whose field is a JSON pointer and whose code is the nearest `errorCode` of the schema;
- * `details.errors` has all faults where there are several, except that a list or object with too many items is reported
- * alone.
+ * and returns it typed. Throws an AppError whose field is a JSON pointer and whose code is the nearest `errorCode` of
+ * the schema; `details.errors` has all faults where there are several, except that a list or object with too many items
+ * is reported alone.
  */
 export function validate<S extends TSchema>(schema: S, value: unknown, base = ""): Static<S> {
   const faults = new Faults();
@@ -64,8 +64,8 @@ export function refuseLength(schema: TSchema, length: number, base: string): voi
 }
 
 /**
- * Fills in the defaults of omitted fields, of few of them in place; in a union those of the branch that the value was meant for. The
- * library tries every branch on a copy, in 180 us for a monitor instead of 8.
+ * Fills in the defaults of omitted fields, of few of them in place; in a union those of the branch that the value was
+ * meant for. The library tries every branch on a copy, in 180 us for a monitor instead of 8.
  */
 function withDefaults(schema: TSchema, value: unknown): unknown {
   const node = schema as SchemaNode;

@@ -31,7 +31,7 @@ export function mapsIn(schema: TSchema): { field: string; most: number } | null 
 }
 
 /** A map whose entries are parsed when they are read, from the bytes of the body. */
-export class LazyMap {
+class LazyMap {
   readonly #bytes: Buffer;
   /** Start and end of a value, alternating. */
   readonly #bounds: number[] = [];
