@@ -2,7 +2,9 @@ import { Events, OAuth2Server } from "oauth2-mock-server";
 import type { CDPSession, Page } from "playwright-core";
 import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
+import { codeAt, stepAt } from "@statusmesh/control-plane/access/auth/second-factor/totp";
 import { findings, looksRight, openBrowser, openPage } from "../harness/browser.ts";
+import { cloneDatabase } from "../harness/database.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
 
@@ -23,8 +25,10 @@ t.test("from the sign-in page to the console with Google, and with passkeys", as
     Events.BeforeTokenSigning,
     (token: { payload: object }) => void Object.assign(token.payload, claims),
   );
+  const database = await cloneDatabase(t);
   const { url, signInLink } = await startControlPlane(t, {
     env: {
+      ...database.env,
       SM_BOOTSTRAP__EMAIL: "olga@example.org",
       SM_SCHEDULER__BUILTIN_AGENT: "false",
       SM_AUTH__ENABLED_METHODS: "google,magic_link,passkey",
@@ -68,9 +72,37 @@ t.test("from the sign-in page to the console with Google, and with passkeys", as
   await page.getByRole("dialog").getByRole("button", { name: "Unlink" }).click();
   await page.getByRole("heading", { name: "Linked accounts" }).waitFor({ state: "detached" });
 
+  await page.getByRole("button", { name: "Set up" }).click();
+  await page.getByRole("img", { name: "QR code of the key" }).waitFor();
+  const secret = await page.locator("#totp-secret").innerText();
+  const codeOf = (offset: number) => codeAt(secret, stepAt(Date.now()) + offset);
+  const code = page.getByLabel("Code", { exact: true });
+  await code.fill(codeOf(8));
+  await page.getByRole("button", { name: "Confirm" }).click();
+  await page.locator("#totp-code-error", { hasText: "ahead of the clock of this server" }).waitFor();
+  t.same(await findings(page), []);
+  await code.fill(codeOf(0));
+  await page.getByRole("button", { name: "Confirm" }).click();
+  await page.getByText("Keep these recovery codes").waitFor();
+  await page.getByRole("link", { name: "Done" }).click();
+  // A session that is not fresh is asked in place, and the request is sent again.
+  await database.sql`update sessions set verified_at = null`;
+  await page.getByRole("button", { name: "New recovery codes" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Code of your authenticator app").fill("000000");
+  await dialog.getByRole("button", { name: "Confirm" }).click();
+  await dialog.getByText("The code is wrong").waitFor();
+  t.same(await findings(page), []);
+  await dialog.getByLabel("Code of your authenticator app").fill(codeOf(1));
+  await dialog.getByRole("button", { name: "Confirm" }).click();
+  await page.getByText("Keep these recovery codes").waitFor();
+  const [recovery] = (await page.locator("#recovery-codes").innerText()).split("\n");
+
   const bare = await (await browser.newContext({ baseURL: url, javaScriptEnabled: false })).newPage();
   await bare.goto("/sign-in");
   await bare.getByRole("link", { name: "Continue with Google" }).click();
+  await bare.getByLabel("Code").fill(recovery!);
+  await bare.getByRole("button", { name: "Sign in" }).click();
   await bare.waitForURL(({ origin, pathname }) => origin === url && !pathname.startsWith("/sign-in"));
   t.ok(await bare.getByRole("heading", { level: 1 }).isVisible(), "and without JavaScript");
 

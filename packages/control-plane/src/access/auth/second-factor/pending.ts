@@ -47,6 +47,8 @@ export interface FirstFactor {
  * whose code completes it. Part of the caller's transaction; {@link requireOpened} follows the commit.
  */
 export async function admit(tx: System, first: FirstFactor, caller: Caller): Promise<Admitted> {
+  // Against a second factor that is confirmed meanwhile, which ends the other sessions: not one that is not there yet.
+  await lockUser(tx.sql, first.userId);
   if (caller.continues === true || !(await queries.hasSecondFactor(tx.sql, first.userId)))
     return await complete(tx, first, caller, false);
   const { userId, orgId, action, resourceId, after } = first;
