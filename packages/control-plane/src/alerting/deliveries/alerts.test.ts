@@ -180,7 +180,9 @@ t.test("which alert an incident joins", async (t) => {
   const [old] = await joins("15 minutes after it", false, "db-6", 1, [channel], { tags: ["db"] });
   await acknowledgeIncident(w.owner, old!.incidentId);
   await settled(w);
-  await joins("an acknowledged alert", false, "db-6", 1, [channel]);
+  const [next] = await joins("an acknowledged alert", false, "db-6", 1, [channel]);
+  await w.sql`update channel_alerts set acknowledged_at = ${new Date(w.clock.now())} where key = ${next!.incidentId}`;
+  await joins("an alert that was acknowledged at the pager", false, "db-6", 1, [channel]);
   await w.sql`update targets set tags = '{many}' where name like 'idle%'`;
   await joins("a frequent tag", false, "db-7", 1, [channel], { tags: ["many"] });
   await joins("whose monitors mostly work", false, "db-8", 1, [channel], { tags: ["many"] });
@@ -345,9 +347,16 @@ t.test("a webhook gets every notice, with its group", async (t) => {
   await recover(w, [a!]);
   await settled(w);
   t.strictSame(groups(), [{ key, cause, open: 1 }], "no notice waits");
+  await acknowledgeIncident(w.owner, b!.incidentId);
+  const [x] = await fail(w, "gw", 1, [channel]);
+  await settled(w);
+  t.strictSame(groups(), [{ key: x!.incidentId, cause: null, open: 1 }], "that group is acknowledged");
   await recover(w, [b!]);
   await settled(w);
   t.strictSame(groups(), [{ key, cause, open: 0 }]);
+  await recover(w, [x!]);
+  await settled(w);
+  t.strictSame(groups(), [{ key: x!.incidentId, cause: null, open: 0 }]);
   const [c] = await fail(w, "gw", 1, [channel]);
   await settled(w);
   t.strictSame(groups(), [{ key: c!.incidentId, cause: null, open: 1 }], "that group is over");
