@@ -40,15 +40,15 @@ export default [
   {
     name: "an incident joins a group whose incidents are all acknowledged",
     file: `${deliveries}/alert-queries.ts`,
-    search: "and told.rank >= o.rank and told.waits",
-    replace: "and told.rank >= o.rank",
+    search: "and exists (select ${told(sql)} and i.acknowledged_at is null)",
+    replace: "",
     test: `${deliveries}/alerts.test.ts`,
   },
   {
     name: "a critical incident joins the alert of a lesser one",
     file: `${deliveries}/alert-queries.ts`,
-    search: "and told.rank >= o.rank and told.waits",
-    replace: "and told.waits",
+    search: "and exists (select ${told(sql)} and array_position(${ranks(sql)}, i.severity) >= o.rank)",
+    replace: "",
     test: `${deliveries}/alerts.test.ts`,
   },
   {
@@ -62,14 +62,14 @@ export default [
     name: "a resolve overtakes the trigger that is in flight",
     file: `${deliveries}/alerts.ts`,
     search: "if (known.in_flight && !known.isCarrier)",
-    replace: "if (known.in_flight && !known.isCarrier && open > 0)",
+    replace: "if (known.in_flight && !known.isCarrier && isOpen)",
     test: `${deliveries}/alerts.test.ts`,
   },
   {
     name: "an alert is acknowledged while one of its incidents waits",
     file: `${deliveries}/alerts.ts`,
-    search: "open > 0 && waiting === 0 && !isAcknowledged",
-    replace: "open > 0 && !isAcknowledged",
+    search: "isOpen && !waits && !isAcknowledged",
+    replace: "isOpen && !isAcknowledged",
     test: `${deliveries}/alerts.test.ts`,
   },
 ];

@@ -1,5 +1,5 @@
 import { deliveriesChannel } from "./outbox-queries.ts";
-import { arrayOf, type Db, firstOf, rowOf } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, countOf, type Db, firstOf, rowOf } from "../../platform/db/sql.ts";
 import type { AlertEvent, Severity } from "../channels/schema.ts";
 import type { ClaimedDelivery } from "./claim-queries.ts";
 
@@ -26,13 +26,10 @@ export interface AlertRow {
   in_flight: boolean;
 }
 
-/** What is true of the incidents of an alert now. */
+/** Whether an alert has open incidents, and open ones that nobody has acknowledged. */
 export interface AlertState {
-  open: number;
-  /** Open ones that nobody has acknowledged. */
-  waiting: number;
-  /** Open ones, at most 10,000. */
-  ids: string[];
+  isOpen: boolean;
+  waits: boolean;
 }
 
 type Pair = Pick<ClaimedDelivery, "incident_id"> & { channel_id: string };
@@ -70,12 +67,22 @@ const incidentsOf = (sql: Db, channelId: string, key: string) => sql`
   left join target_states s on s.target_id = i.target_id
   where m.channel_id = ${channelId} and m.key = ${key}`;
 
+/** It reads a few incidents of an alert: each of 10,000 deliveries asks for it. */
 export async function selectAlertState(sql: Db, channelId: string, key: string): Promise<AlertState> {
+  const some = incidentsOf(sql, channelId, key);
   return await rowOf(sql<AlertState[]>`
-    select count(*)::int as open, count(*) filter (where i.acknowledged_at is null)::int as waiting,
-      coalesce((array_agg(i.id order by i.id))[1:10000], '{}') as ids
-    ${incidentsOf(sql, channelId, key)} and ${isOpen(sql)}`);
+    select exists (select ${some} and ${isOpen(sql)}) as "isOpen",
+      exists (select ${some} and ${isOpen(sql)} and i.acknowledged_at is null) as waits`);
 }
+
+/** Open incidents of an alert, at most 10,000. */
+export async function selectOpen(sql: Db, channelId: string, key: string): Promise<string[]> {
+  return await columnOf<string>(sql`
+    select i.id ${incidentsOf(sql, channelId, key)} and ${isOpen(sql)} order by i.id limit 10000`);
+}
+
+export const countOpen = async (sql: Db, channelId: string, key: string): Promise<number> =>
+  await countOf(sql, sql`${incidentsOf(sql, channelId, key)} and ${isOpen(sql)}`);
 
 /**
  * The alert that an incident joins, and the cause that they share; null for none. It is open and not acknowledged, has
@@ -96,11 +103,9 @@ export async function selectJoinable(sql: Db, { channel_id, incident_id }: Pair,
       join channel_alerts a on a.channel_id = ${channel_id} and a.ended_at is null and a.acknowledged_at is null
         and a.last_opening_at > ${at}::timestamptz - make_interval(mins => ${joinMinutes})
       cross join lateral unnest(case when a.cause is null then a.candidates else array[a.cause] end) as shared (cause)
-      cross join lateral (
-        select max(array_position(${ranks(sql)}, i.severity)) as rank, bool_or(i.acknowledged_at is null) as waits
-        from channel_alert_incidents m join incidents i on i.id = m.incident_id
-        where m.channel_id = a.channel_id and m.key = a.key and i.ended_at is null and not i.retracted) told
-      where shared.cause = any(o.causes) and told.rank >= o.rank and told.waits
+      where shared.cause = any(o.causes)
+        and exists (select ${told(sql)} and array_position(${ranks(sql)}, i.severity) >= o.rank)
+        and exists (select ${told(sql)} and i.acknowledged_at is null)
     ), tags as materialized (
       select n.with, (select count(*) from targets t where t.org_id = n.org_id and t.enabled
                         and t.tags @> array[substr(n.with, 5)]) as size, n.org_id
@@ -115,6 +120,11 @@ export async function selectJoinable(sql: Db, { channel_id, incident_id }: Pair,
     order by (n.with like 'host:%') desc, g.size nulls first, n.last_opening_at desc, n.key
     limit 1`);
 }
+
+/** Open incidents of the alert `a`. */
+const told = (sql: Db) => sql`
+  from channel_alert_incidents m join incidents i on i.id = m.incident_id
+  where m.channel_id = a.channel_id and m.key = a.key and i.ended_at is null and not i.retracted`;
 
 const ranks = (sql: Db) => sql`array['minor', 'major', 'critical']`;
 

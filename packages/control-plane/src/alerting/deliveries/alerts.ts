@@ -22,8 +22,9 @@ const inFlightMs = 1_000;
 type Delivery = ClaimedDelivery & { channel_id: string };
 
 /** What a delivery sends to a pager, and the incidents that are open then. */
-interface Plan extends queries.AlertState {
+interface Plan {
   alert: queries.AlertRow;
+  ids: string[];
   events: AlertEvent[];
 }
 
@@ -58,7 +59,7 @@ async function planAlert(tx: System, delivery: Delivery, now: number): Promise<P
   const state = await queries.selectAlertState(sql, channelId, alert.key);
   const next = nextOf({ ...alert, isCarrier: alert.delivery_id === id }, state, reason, now);
   if (next.kind === "wait") {
-    if (next.acknowledge) await acknowledgeAlone(sql, channelId, state.ids, at);
+    if (next.acknowledge) await acknowledgeAlone(sql, channelId, alert.key, at);
     await queries.postpone(sql, delivery, new Date(next.until));
     return "done";
   }
@@ -67,9 +68,10 @@ async function planAlert(tx: System, delivery: Delivery, now: number): Promise<P
     return "done";
   }
   const events = next.kind === "send" ? next.events : [];
+  const ids = await queries.selectOpen(sql, channelId, alert.key);
   const message = { id, channel_id: channelId, reason: next.kind === "send" ? reason : "opened" };
-  await queries.beginMessage(sql, message, { key: alert.key, events, covers: state.ids, at });
-  return next.kind === "send" ? { ...state, alert, events } : "over";
+  await queries.beginMessage(sql, message, { key: alert.key, events, covers: ids, at });
+  return next.kind === "send" ? { ids, alert, events } : "over";
 }
 
 type Next =
@@ -87,22 +89,17 @@ interface Known extends Omit<queries.AlertRow, "key" | "cause"> {
  * The events of an alert. A trigger, an acknowledgement and a resolve are sent at once, texts at most every 30 s. A
  * trigger that may have arrived is repeated by its own delivery, or after the same time by another.
  */
-export function nextOf(
-  known: Known,
-  { open, waiting }: Pick<queries.AlertState, "open" | "waiting">,
-  reason: Reason,
-  now: number,
-): Next {
+export function nextOf(known: Known, { isOpen, waits }: queries.AlertState, reason: Reason, now: number): Next {
   const updatedAt = known.updated_at?.getTime() ?? null;
   const dueAt = updatedAt === null ? now : updatedAt + updateMs;
   const isEnded = known.ended_at !== null;
   const isTriggered = known.triggered_at !== null && !isEnded;
   const isAcknowledged = isTriggered && known.acknowledged_at !== null;
-  const acknowledges = open > 0 && waiting === 0 && !isAcknowledged;
-  if (open === 0 && (updatedAt === null || isEnded)) return { kind: "nothing" };
+  const acknowledges = isOpen && !waits && !isAcknowledged;
+  if (!isOpen && (updatedAt === null || isEnded)) return { kind: "nothing" };
   if (known.in_flight && !known.isCarrier)
-    return { kind: "wait", until: open === 0 || acknowledges ? now + inFlightMs : dueAt, acknowledge: false };
-  if (open === 0) return { kind: "send", events: ["resolve"] };
+    return { kind: "wait", until: !isOpen || acknowledges ? now + inFlightMs : dueAt, acknowledge: false };
+  if (!isOpen) return { kind: "send", events: ["resolve"] };
   const acknowledge: AlertEvent[] = acknowledges ? ["acknowledge"] : [];
   if (!isTriggered && !isEnded && dueAt > now && !known.isCarrier)
     return { kind: "wait", until: dueAt, acknowledge: false };
@@ -139,7 +136,7 @@ export async function groupOf(system: System, delivery: Delivery, now: number): 
     const at = new Date(now);
     if (!(await queries.lockChannel(tx.sql, channelId))) return null;
     const { key, cause } = await alertOf(tx, delivery, at);
-    const { open } = await queries.selectAlertState(tx.sql, channelId, key);
+    const open = await queries.countOpen(tx.sql, channelId, key);
     await queries.noteEnd(tx.sql, channelId, key, open === 0 ? at : null);
     return { key, cause: sharedCause(cause), open };
   });
@@ -148,9 +145,10 @@ export async function groupOf(system: System, delivery: Delivery, now: number): 
 const sharedCause = (text: string | null) => (text === null ? null : (readCause(text) as Group["cause"]));
 
 /** Acknowledges an alert whose last incident that nobody had acknowledged is over: no acknowledgement was written. */
-async function acknowledgeAlone(sql: System["sql"], channelId: string, openIds: readonly string[], at: Date) {
+async function acknowledgeAlone(sql: System["sql"], channelId: string, key: string, at: Date) {
   const kinds = roundKinds().alerts;
-  await queries.insertAcknowledgements(sql, openIds.slice(0, 1), { kinds, at, channelId });
+  const open = await queries.selectOpen(sql, channelId, key);
+  await queries.insertAcknowledgements(sql, open.slice(0, 1), { kinds, at, channelId });
 }
 
 /** Writes what pagers are told of an acknowledgement. Call it in the transaction that acknowledged the incidents. */
