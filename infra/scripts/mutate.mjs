@@ -11,6 +11,7 @@ import access from "../mutants/access.mjs";
 import alerting from "../mutants/alerting.mjs";
 import incidents from "../mutants/incidents.mjs";
 import monitoring from "../mutants/monitoring.mjs";
+import publishing from "../mutants/publishing.mjs";
 import tenancy from "../mutants/tenancy.mjs";
 import { prepare, root } from "./prepare.mjs";
 
@@ -22,7 +23,7 @@ const { values, positionals: words } = parseArgs({
 /** Of the slowest test, when other work takes the processors. A mutant that hangs its test is killed. */
 const timeoutMs = 300_000;
 
-const mutants = Object.entries({ incidents, alerting, monitoring, access, tenancy })
+const mutants = Object.entries({ incidents, alerting, monitoring, access, tenancy, publishing })
   .flatMap(([area, list]) => list.map((mutant) => ({ area, ...mutant })))
   .filter(
     ({ area, name, file }) => words.length === 0 || words.some((word) => `${area} ${name} ${file}`.includes(word)),
@@ -34,7 +35,8 @@ const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, ro
 const modules = { module: ts.ModuleKind.ES2022, moduleResolution: ts.ModuleResolutionKind.Bundler };
 const compilerOptions = { ...options, ...modules, sourceMap: false };
 
-const compiled = (file) => join("packages", file.replace("/src/", "/dist/").replace(/\.ts$/, ".js"));
+const compiled = (file) =>
+  join("packages", file.replace("/src/", "/dist/").replace("../test/", "../test/dist/").replace(/\.ts$/, ".js"));
 
 /** What is wrong with a mutant; null for nothing. */
 function fault({ name, file, search, replace, test }) {

@@ -175,6 +175,7 @@ export async function run(): Promise<Measured> {
       viewer: { authorization: `Bearer ${tokens.viewer}` },
       tool: await sessionAt(controlPlane.url, `Bearer ${largest.olga.token}`),
       public: {},
+      page: {},
     };
 
     let turn = 0;
@@ -199,7 +200,8 @@ export async function run(): Promise<Measured> {
       const databaseCpu = cpuSecondsOfAll([postgres]);
       const { method } = read;
       const body = read.body?.replace("{page}", largest.pages[0]!.id) ?? null;
-      const host = page === null || read.auth !== "public" ? {} : { host: `${page.slug}.${baseDomain}` };
+      const host =
+        page === null || (read.auth !== "public" && read.auth !== "page") ? {} : { host: `${page.slug}.${baseDomain}` };
       const type = read.isRefused === undefined || body === null ? {} : { "content-type": "application/json" };
       const headers = { ...credentials[read.auth]!, ...host, ...type };
       const reply = await pool.request({ method, path, body, headers });
@@ -296,7 +298,9 @@ export async function run(): Promise<Measured> {
 
 /** True for reads of a status page and its data. */
 const ofPage = ({ auth, path }: Read): boolean =>
-  (auth === "public" && /^\/(?:status|llms\.txt|api\/public\/)/.test(path)) || path.endsWith("/preview");
+  auth === "page" ||
+  (auth === "public" && /^\/(?:status|llms\.txt|api\/public\/)/.test(path)) ||
+  path.endsWith("/preview");
 
 const over = (cost: Cost): string[] =>
   Object.entries(limits)

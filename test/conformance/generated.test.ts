@@ -201,6 +201,8 @@ const beyondSchemas = new RegExp(
     String.raw`^PATCH /api/v1/targets/\{id\} \w+ /check`,
     // No pattern detects every address that browsers refuse.
     String.raw`^(?:POST|PATCH) /api/v1/status-pages\S* INVALID_BODY /branding/website_url$`,
+    // Networks, and a page without a password that asks for one.
+    String.raw`^(?:POST|PATCH) /api/v1/status-pages\S* INVALID_BODY /access/(?:password|open_networks/\d+)$`,
     // Two names of one filter.
     "^GET /api/v1/maintenance INVALID_QUERY /query/status$",
     // The document of a project is compared with the schemas of its objects.
@@ -243,9 +245,14 @@ function bodiesOf(operation: Operation): Arbitrary<Json> {
     return good.map((body) => ({ ...body, config: webhook }));
   if (operation.name === "PATCH /api/v1/notification-channels/{id}")
     return good.map(({ config, ...body }) => (config === undefined ? body : { ...body, config: webhook }));
-  if (/^(?:POST|PATCH) \/api\/v1\/status-pages(?:\/\{id\})?$/.test(operation.name)) return good.map(withOneName);
+  if (/^(?:POST|PATCH) \/api\/v1\/status-pages(?:\/\{id\})?$/.test(operation.name))
+    return good.map(withOneName).map(asPublic);
   return good;
 }
+
+/** A public page: a private one is not read at /status. */
+const asPublic = ({ access, ...body }: Json): Json =>
+  access === undefined ? body : { ...body, access: { ...access, mode: "public" } };
 
 /** A page whose branding has each field once: one with its two names is refused. */
 function withOneName({ branding, ...body }: Json): Json {

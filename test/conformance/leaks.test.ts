@@ -2,6 +2,7 @@ import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { isForVisitors } from "@statusmesh/control-plane/platform/http/route";
 import { newId } from "@statusmesh/shared/ids";
 import { allPages } from "@statusmesh/control-plane/app";
 import { type Answer, connect } from "../harness/api.ts";
@@ -314,7 +315,7 @@ t.test("an agent gets and reports targets of its region, and none of another reg
   const result = runOf(target, now - 1000);
   await admit(sql, "default", [result]);
   matchObject(t, (await as(home.token).post("/api/agent/results", batchOf([result]))).body, { stored: 1 });
-  for (const route of routes.filter(({ auth }) => auth !== "public" && auth !== "agent")) {
+  for (const route of routes.filter((it) => !isForVisitors(it) && it.auth !== "agent")) {
     const { status, body } = await as(home.token).send(route.method, route.path.replaceAll(/\{\w+\}/g, target));
     matchObject(
       t,

@@ -248,6 +248,8 @@ export async function people({ sql, olga, milan, asking, signedIn, anonymous, pa
   await sql`
     insert into status_page_domains (page_id, org_id, domain, token, verified_at, created_at)
     values (${foreign}, ${poor.orgId}, 'taken.acme.test', 'a', now(), now())`;
+  const access = { mode: "password", password: "open sesame" };
+  await asking(olga.token).post("/api/v1/status-pages", { slug: "vault", name: "Vault", access });
   const id = newId();
   for (let n = 0; n < 20; n++) await make.passkey(sql, { ...home, userId: milan.userId }, "");
   const crowded = anonymous.with({
@@ -257,6 +259,13 @@ export async function people({ sql, olga, milan, asking, signedIn, anonymous, pa
   const old = await sessionOf(sql, olga);
   await sql`update sessions set verified_at = null where secret_hash = ${hashToken(old)}`;
   return [
+    {
+      title: "a private page",
+      ask: "GET /status/vault/api/public/v1/status",
+      as: anonymous,
+      code: "PAGE_ACCESS",
+      headers: { "www-authenticate": "Bearer" },
+    },
     refusedBody(`PATCH /api/v1/status-pages/${page.id}`)(
       "the custom domain of another page",
       { custom_domain: "taken.acme.test" },

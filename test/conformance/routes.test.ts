@@ -3,7 +3,7 @@ import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { allPages } from "@statusmesh/control-plane/app";
 import { scopes } from "@statusmesh/control-plane/platform/context";
-import type { Route } from "@statusmesh/control-plane/platform/http/route";
+import { isForVisitors, type Route } from "@statusmesh/control-plane/platform/http/route";
 import { errorCodes } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { type Client, connect, type Json } from "../harness/api.ts";
@@ -157,7 +157,7 @@ t.test("every route is described", (t) => {
 });
 
 t.test("every route but the public ones refuses a request without credentials", async (t) => {
-  for (const route of routes.filter(({ auth }) => auth !== "public")) {
+  for (const route of routes.filter((it) => !isForVisitors(it))) {
     const { status, body } = await anonymous.send(route.method, pathOf(route), bodyOf(route));
     matchObject(t, { status, code: body?.error?.code }, { status: 401, code: "UNAUTHENTICATED" }, nameOf(route));
   }
@@ -167,7 +167,7 @@ t.test("each route takes only its own kind of credential", async (t) => {
   const credentials = { tenant: olga.token, agent: agent.token, operator: operatorSecret };
   let visitors = 0;
   for (const route of routes) {
-    if (route.auth === "public") continue;
+    if (isForVisitors(route)) continue;
     for (const [auth, token] of Object.entries(credentials)) {
       if (auth === route.auth) continue;
       // The limit is ten wrong operator secrets a minute per address.
@@ -198,12 +198,12 @@ t.test("refusals have a fixed order, and all of them precede the reading of the 
   const packed = { "content-type": "application/json", "content-encoding": "gzip", "content-length": "1000" };
   const large = { "content-type": "application/json", "content-length": String(33 * 1_048_576) };
   const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
-  const credentials = { tenant: olga.token, agent: agent.token, operator: operatorSecret, public: "" };
+  const credentials = { tenant: olga.token, agent: agent.token, operator: operatorSecret, public: "", page: "" };
   const useless = await tokenOf(sql, olga, { scopes: ["incidents:read"] });
   for (const route of routes.filter(({ body }) => body !== null)) {
     const name = nameOf(route);
     const good = bearer(credentials[route.auth]);
-    if (route.auth !== "public") matchObject(t, await announce(route, large), { code: "UNAUTHENTICATED" }, name);
+    if (!isForVisitors(route)) matchObject(t, await announce(route, large), { code: "UNAUTHENTICATED" }, name);
     if (route.scope !== null)
       matchObject(t, await announce(route, { ...large, ...bearer(useless) }), { code: "INSUFFICIENT_SCOPE" }, name);
     if (route.role === "owner")

@@ -43,7 +43,7 @@ const agent = await agentIn(sql, "default");
 await sql`update plans set api_writes_per_min = null, bulk_ops_per_min = null, test_now_per_min = null`;
 const anonymous = connect(t, controlPlane.url, null);
 const loop = connect(t, `http://127.0.0.1:${loopPort}`, null);
-const credentials = { tenant: olga.token, agent: agent.token, operator: operatorSecret, public: null };
+const credentials = { tenant: olga.token, agent: agent.token, operator: operatorSecret, public: null, page: null };
 
 /** Longest event-loop delay since the last call, ms. */
 const longestDelay = async (): Promise<number> => (await loop.get("/")).body.holdMs as number;

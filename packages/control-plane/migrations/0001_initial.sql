@@ -27,7 +27,7 @@ create table signing_keys (
 );
 insert into signing_keys (name, secret)
 select name, gen_random_uuid()::text || gen_random_uuid()::text
-from (values ('cursor'), ('plan'), ('acknowledge'), ('device'), ('recovery'), ('passkey')) as k (name);
+from (values ('cursor'), ('plan'), ('acknowledge'), ('device'), ('recovery'), ('passkey'), ('page')) as k (name);
 
 -- Access: organisations, plans, users, sign-in, tokens, OAuth, audit --------------------------------------------------
 
@@ -1497,6 +1497,12 @@ create table status_pages (
   created_at            timestamptz not null,
   updated_at            timestamptz not null,
   subscriptions_enabled boolean not null default true,
+  -- Who reads the page, without its password.
+  access                jsonb not null default '{"mode": "public"}',
+  -- Hash of the password of the page, as of users; null without one.
+  access_password       text,
+  -- Changes with the mode and the password: cookies of readers are bound to it.
+  access_revision       integer not null default 0,
   -- Changes with each change of the page, its components, its logos or its domain.
   revision              bigint not null default 0,
   managed               jsonb
@@ -1554,7 +1560,7 @@ create table status_page_logos (
   -- The theme that shows it: light, or dark. Without a logo for dark, that for light is shown in both.
   theme      text not null,
   org_id     uuid not null references orgs on delete cascade,
-  -- SHA-256 of the bytes, base64url.
+  -- Its address: SHA-256 of the bytes, base64url; of a private page, a random value of that length.
   hash       text not null,
   media_type text not null,
   width      integer not null,

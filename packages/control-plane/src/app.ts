@@ -80,7 +80,10 @@ import { resourceHost } from "./interfaces/mcp/refusals.ts";
 import { mcpEndpoint } from "./interfaces/mcp/mount.ts";
 import { openBudgets, recordRefusal } from "./access/plans/service.ts";
 import { kumaRoutes } from "./publishing/public/kuma.ts";
+import { accessRoutes } from "./publishing/public/access-api.ts";
 import { publicRoutes } from "./publishing/public/api.ts";
+import { admitted } from "./publishing/public/gate.ts";
+import { refusedReply } from "./publishing/public/refusals.ts";
 import { maintenanceRoutes } from "./alerting/maintenance/api.ts";
 import { maintenancePages } from "./alerting/maintenance/pages.ts";
 import { cachedReplies } from "./publishing/public/cached-replies.ts";
@@ -177,6 +180,7 @@ export function allRoutes({
     ...statusPageRoutes,
     ...subscriberRoutes,
     ...publicRoutes,
+    ...accessRoutes,
     ...kumaRoutes,
     ...shareViewRoutes,
     ...authRoutes,
@@ -270,13 +274,14 @@ export function createApp(options: AppOptions): Koa {
   };
 
   const base = baseHeaders(system.config.server.public_url);
+  const errorPage = errorPages(views, () => system.clock.now());
   const app = new Koa();
   app.on("error", (error: unknown) => system.log.warn({ err: String(error) }, "a response could not be sent"));
   app.use(
     exchange({
       log: system.log,
       clock: system.clock,
-      page: errorPages(views, () => system.clock.now()),
+      page: async (error, http) => (await refusedReply(error, http)) ?? errorPage(error, http),
       headers: base,
       onReply: options.onReply,
     }),
@@ -296,7 +301,7 @@ export function createApp(options: AppOptions): Koa {
   app.use(assets.serve);
   app.use(apiPerIp(system.config.api.rate_limit, system.clock));
   app.use(oauthEndpoints(system, { views, counter, proxies, offered }));
-  app.use(logoFiles(system));
+  app.use(logoFiles(system, options.hub));
   app.use(signInPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter));
   app.use(signInForm(system, views));
   app.use(takenAddressesPerIp(system.config.auth.per_ip_rate_limit_per_min, proxies, counter, system.clock));
@@ -377,6 +382,7 @@ function makeAuthenticators(system: System, counter: Counter): Authenticators {
     agent: (http) => authenticateAgent(system, bearerOf(http)),
     operator: operatorAuthentication(system, counter),
     public: async (http) => visitOf(system, http),
+    page: (http) => admitted(visitOf(system, http), http),
   };
 }
 

@@ -274,6 +274,14 @@ export interface Visit extends System {
   readonly pageId?: string;
 }
 
+/**
+ * A visitor with access to the status page of the request. Only the gate of the pages (publishing/public/gate.ts)
+ * creates one, and everything that a page shows takes one.
+ */
+export interface PageVisit extends Visit {
+  readonly page: { readonly id: string; readonly org_id: string; readonly slug: string };
+}
+
 /** Context of a handler, by the auth of its route. */
 export interface AuthContexts {
   /** A member of an organisation: session cookie or `sm_live_` token. */
@@ -284,4 +292,6 @@ export interface AuthContexts {
   operator: System;
   /** No credential. */
   public: Visit;
+  /** A visitor of a status page, with access to it. */
+  page: PageVisit;
 }

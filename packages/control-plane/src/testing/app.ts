@@ -4,6 +4,7 @@ import Koa, { type Context } from "koa";
 import type { AgentCtx, Ctx, System } from "../platform/context.ts";
 import { exchange } from "../platform/http/exchange.ts";
 import { mountRoutes } from "../platform/http/mount.ts";
+import { admitted } from "../publishing/public/gate.ts";
 import type { Route } from "../platform/http/route.ts";
 import type { Throttle } from "../platform/http/throttle.ts";
 import type { Teardown } from "./database.ts";
@@ -48,6 +49,7 @@ export async function serve(
     agent: async (http: Context) => await (options.agent ?? shut)(http),
     operator: async (http: Context) => await (options.operator ?? shut)(http),
     public: async () => (options.public ?? (() => system))(),
+    page: (http: Context) => admitted((options.public ?? (() => system))(), http),
   };
   const koa = new Koa();
   koa.use(exchange({ log: system.log, clock: system.clock, page: () => null, headers: {} }));

@@ -52,9 +52,7 @@ async function provePassword(
   const account = await factorQueries.selectAccount(system.sql, email);
   const known = device !== null && device.userId === account?.id && device.revision === account.factor_revision;
   const visitor = addressKey(ip);
-  const leave = await places.enter(known ? `device ${device.id}` : visitor, known);
-  if (leave === null) throw crowded();
-  try {
+  return await withPlace(known ? `device ${device.id}` : visitor, known, async () => {
     const turn = await takeTurn(system, known ? { device: device.id } : { address: email, visitor });
     const { matches, outdated } = await verifyPassword(password, account?.password_hash ?? null);
     if (!matches || account === null) throw wrong(field);
@@ -63,9 +61,7 @@ async function provePassword(
     const hash = await hashPassword(password);
     await factorQueries.updatePassword(system.sql, account.id, account.password_hash, hash);
     return { account: { ...account, password_hash: hash }, turn, device: sender };
-  } finally {
-    leave();
-  }
+  });
 }
 
 /**
@@ -211,11 +207,18 @@ async function currentPassword(ctx: Ctx, current: string | undefined, prover: Pr
 }
 
 /** The hash of a new password, made when the thread pool has a place. */
-async function hashInTurn(password: string, userId: string): Promise<string> {
-  const leave = await places.enter(`user ${userId}`, true);
+const hashInTurn = async (password: string, userId: string): Promise<string> =>
+  await withPlace(`user ${userId}`, true, () => hashPassword(password));
+
+/**
+ * Runs `work`, which derives keys, when the thread pool has a place: at most two at a time, and one waits per visitor.
+ * `known` ones go first. Throws RATE_LIMITED, before `work`, when there is no place.
+ */
+export async function withPlace<T>(visitor: string, known: boolean, work: () => Promise<T>): Promise<T> {
+  const leave = await places.enter(visitor, known);
   if (leave === null) throw crowded();
   try {
-    return await hashPassword(password);
+    return await work();
   } finally {
     leave();
   }

@@ -16,6 +16,7 @@ import { deleteUsedChallenges } from "./passkeys/queries.ts";
 import { deleteEndedTurns } from "./turn-queries.ts";
 
 export { type Attempt, type Caller, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
+export { findToken } from "./credentials.ts";
 export { bearerOf, type BrowserSession, browserSession, callerOf, signedInAs } from "./authenticate.ts";
 export {
   accountOf,
@@ -32,11 +33,13 @@ export { listPasskeys, passkeysOfOtherHosts } from "./passkeys/service.ts";
 export { passkeyOrigin, signInUrl } from "./passkeys/challenges.ts";
 export { deviceCookie } from "./device-cookie.ts";
 export { anyoneCanSignIn, hasProvenSecondFactor, needsPassword, requireFreshSession, signInState } from "./factors.ts";
-export { givePassword, hashNewPassword, removePassword, setPassword } from "./password.ts";
+export { givePassword, hashNewPassword, removePassword, setPassword, withPlace } from "./password.ts";
+export { hashPassword, verifyPassword } from "./passwords.ts";
 export {
   askedLater,
   endedSessionCookie,
   laterCookie,
+  ownCookie,
   returnCookie,
   sessionCookieName,
   signInCookie,

@@ -12,7 +12,7 @@ import type { Managed } from "../../platform/db/managed-queries.ts";
 import { stringified } from "../../platform/http/reply.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import { iso } from "../../platform/http/wire.ts";
-import { pageRules, type StoredPage, storedPages } from "../../publishing/status-pages/service.ts";
+import { isPrivate, pageRules, type StoredPage, storedPages } from "../../publishing/status-pages/service.ts";
 import { sorted } from "./compare.ts";
 import type { Section } from "@statusmesh/shared/declared/files";
 import type { StoredMonitor } from "./kinds/monitors.ts";
@@ -284,6 +284,8 @@ function pageBody(row: StoredPage, { keys }: Exporting): Json {
         enabled: row.enabled,
         subscriptions_enabled: row.subscriptions_enabled,
         branding: but(row.branding as unknown as Json, usual),
+        // Without its password, which nobody reads back: an apply keeps the stored one.
+        access: isPrivate(row) ? { mode: row.access.mode, ...but(row.access, { open_networks: [] }) } : undefined,
         custom_domain: row.custom_domain,
         components: row.components.map((component) => {
           const { target_id: id, state } = component;

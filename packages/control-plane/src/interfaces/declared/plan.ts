@@ -1,4 +1,6 @@
+import { isObject } from "@statusmesh/shared/json";
 import { Faults } from "@statusmesh/shared/faults";
+import { pagesWithPasswords, type StoredPage } from "../../publishing/status-pages/service.ts";
 import type { ChannelCreate, ChannelPatch } from "../../alerting/channels/schema.ts";
 import type { MaintenanceCreate, MaintenancePatch } from "../../alerting/maintenance/schema.ts";
 import { maxAlerts, type TargetCreate } from "../../monitoring/targets/schema.ts";
@@ -113,6 +115,7 @@ export async function makePlan(
     plan: state.plan,
     regions: state.regions,
     certificates: state.certificates,
+    samePasswords: await samePasswords(ctx, document, matched.status_pages),
     channels: new Set([...state.channels, ...matched.channels].map(({ id }) => id)),
     defaultChannels: defaultsAfter(state, document, { matched: matched.channels, removed: new Set(remove.channels) }),
     tagged: await taggedAfter(state, document, matched.monitors),
@@ -162,6 +165,19 @@ export async function makePlan(
     records,
     owned,
   };
+}
+
+/** Ids of the stored pages that have the password that they declare; a declared access may have any form. */
+async function samePasswords(ctx: Ctx, document: Document, pages: readonly Matched[]): Promise<ReadonlySet<string>> {
+  return await pagesWithPasswords(
+    ctx,
+    pages.flatMap(({ declared, stored }) => {
+      const page = stored as StoredPage | null;
+      if (page === null || page.access_password === null) return [];
+      const { access } = document.declared(declared).fields;
+      return [{ page, password: isObject(access) ? access["password"] : undefined }];
+    }),
+  );
 }
 
 const none = { create: [], edit: [] };

@@ -187,6 +187,8 @@ const security: Record<Route["auth"], Json[]> = {
   agent: [{ agent: [] }],
   operator: [{ operator: [] }],
   public: [],
+  // A public page needs none.
+  page: [{}, { token: [] }],
 };
 
 /** The OpenAPI 3.1 document of all declared routes and of the other surfaces, made in slices. */

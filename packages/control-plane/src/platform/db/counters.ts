@@ -17,6 +17,9 @@ export interface Exceeded {
   leftMs: number;
 }
 
+const counterKey = ({ scope, key }: Pick<Cap, "scope" | "key">): string =>
+  `${scope}:${createHash("sha256").update(key).digest("base64url")}`;
+
 /**
  * Counts one event of each cap, atomically over all replicas, and returns the first that is exceeded; null for none.
  * In a transaction that is rolled back nothing is counted. `now` is Unix ms.
@@ -24,7 +27,7 @@ export interface Exceeded {
 export async function countEvent(sql: Db, caps: readonly Cap[], now: number): Promise<Exceeded | null> {
   const rows = caps.map((cap) => ({
     cap,
-    key: `${cap.scope}:${createHash("sha256").update(cap.key).digest("base64url")}`,
+    key: counterKey(cap),
     ends_at: new Date(now + cap.windowMs).toISOString(),
   }));
   const counted = await sql<{ key: string; count: number; ends_at: Date }[]>`
@@ -41,6 +44,11 @@ export async function countEvent(sql: Db, caps: readonly Cap[], now: number): Pr
     if (count > cap.limit) return { cap, leftMs: ends_at.getTime() - now };
   }
   return null;
+}
+
+/** Takes one counted event of the cap back. */
+export async function takeBackEvent(sql: Db, cap: Pick<Cap, "scope" | "key">): Promise<void> {
+  await sql`update counters set count = count - 1 where key = ${counterKey(cap)} and count > 0`;
 }
 
 export async function deleteEndedCounters(sql: Db, now: Date): Promise<void> {

@@ -6,7 +6,7 @@ const known = new WeakMap<object, Map<string, Promise<string>>>();
 /** The key of the installation with this name, which all replicas have. */
 export async function signingKey(
   sql: Db,
-  name: "cursor" | "plan" | "acknowledge" | "device" | "recovery" | "passkey",
+  name: "cursor" | "plan" | "acknowledge" | "device" | "recovery" | "passkey" | "page",
 ): Promise<string> {
   const keys = known.get(sql) ?? new Map<string, Promise<string>>();
   known.set(sql, keys);

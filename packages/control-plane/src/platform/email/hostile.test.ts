@@ -7,7 +7,7 @@ import { createWindow } from "../../alerting/maintenance/service.ts";
 import { createTarget } from "../../monitoring/targets/service.ts";
 import { addRecipient } from "../../publishing/reports/recipients.ts";
 import { sendMonthlyReports } from "../../publishing/reports/monthly.ts";
-import { addComponent, createPage, updatePage } from "../../publishing/status-pages/service.ts";
+import { addComponent, createPage, pageToPreview, updatePage } from "../../publishing/status-pages/service.ts";
 import { announce, sendMails } from "../../publishing/subscribers/engine.ts";
 import { importSubscribers, subscribe } from "../../publishing/subscribers/service.ts";
 import { hour, minute } from "../../testing/clock.ts";
@@ -240,8 +240,9 @@ const kinds: Record<string, { unasked?: true; mails: number; send: (scene: Scene
     "confirmation of a subscription": {
       unasked: true,
       mails: 1,
-      async send({ page, slug }) {
-        await subscribe({ ...system, pageSlug: slug }, { email: unique("sub") }, `192.0.2.${count}`);
+      async send({ owner, page }) {
+        const visit = { ...system, page: await pageToPreview(owner, page.id) };
+        await subscribe(visit, { email: unique("sub") }, `192.0.2.${count}`);
         await sendMails(system);
         await sql`delete from subscribers where page_id = ${page.id}`;
       },

@@ -39,7 +39,7 @@ export type PageReply =
     }
   | Redirect;
 
-export interface PageCall<D extends PageAuth> {
+export interface PageCall<D extends PageAuth | "page"> {
   ctx: AuthContexts[D];
   params: Readonly<Record<string, string>>;
   /** The raw query, the last value of each name. Pages are lenient: an invalid value is ignored. */

@@ -76,13 +76,13 @@ export const traceOf = (http: Context): string | null => (http.state["traceId"] 
 
 /**
  * The outermost middleware: sets the trace id, writes one log line per request, and turns errors into the envelope.
- * `page` renders an error for a browser that requested a page, or returns null. `onReply` is called with every request
- * after its reply is set.
+ * `page` renders an error for what was requested, such as a page, or returns null. `onReply` is called with every
+ * request after its reply is set.
  */
 export function exchange(options: {
   log: Log;
   clock: Clock;
-  page(error: AppError, http: Context): string | null;
+  page(error: AppError, http: Context): ErrorPage | Promise<ErrorPage>;
   /** Headers of every reply. */
   headers: Readonly<Record<string, string>>;
   onReply?: ((request: RequestSeen) => void) | undefined;
@@ -124,7 +124,7 @@ export function exchange(options: {
     } catch (thrown) {
       const error = asAppError(thrown);
       reportFailure(http, error, thrown, options.log);
-      answer(http, error, trace, options.page(error, http));
+      answer(http, error, trace, await options.page(error, http));
     }
     setHeaders();
     const took = options.clock.now() - started;
@@ -154,7 +154,16 @@ function urlCheck(): (http: Context) => boolean {
   };
 }
 
-function answer(http: Context, error: AppError, trace: string, page: string | null): void {
+/** The body of an error reply in place of the envelope. */
+export interface ErrorBody {
+  type: string;
+  body: string;
+}
+
+/** HTML, another body, or null for the envelope. */
+type ErrorPage = ErrorBody | string | null;
+
+function answer(http: Context, error: AppError, trace: string, page: ErrorPage): void {
   http.status = error.status;
   http.set("Cache-Control", "no-store");
   if (error.retryAfterSecs !== null) http.set("Retry-After", String(error.retryAfterSecs));
@@ -163,8 +172,9 @@ function answer(http: Context, error: AppError, trace: string, page: string | nu
     http.body = envelope(error, trace);
     http.type = "application/json; charset=utf-8";
   } else {
-    http.body = page;
-    http.type = "text/html; charset=utf-8";
+    const { type, body } = typeof page === "string" ? { type: "text/html; charset=utf-8", body: page } : page;
+    http.body = body;
+    http.type = type;
   }
 }
 

@@ -12,13 +12,14 @@ import {
   requireScope,
 } from "../context.ts";
 import { readBody } from "./body.ts";
-import { declaredErrors, type Reply, type Route } from "./route.ts";
+import { declaredErrors, isForVisitors, type Reply, type Route } from "./route.ts";
 import { codedTag, gzipped, takesGzip } from "./compression.ts";
 import { namesTag } from "./etag.ts";
 import { atRoute, traceOf } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
 import { maxPiece } from "./json-scan.ts";
 import { methodsByPath, shadowed } from "./methods.ts";
+import { gateHeaders } from "./page-host.ts";
 import { readParams, validateQuery } from "./query.ts";
 import { visitorAddress } from "./per-ip.ts";
 import { written } from "./reply.ts";
@@ -95,6 +96,7 @@ export function mountRoutes(
 
 async function serve(route: Route, http: Context, machinery: Machinery): Promise<void> {
   atRoute(http, route.path);
+  http.state["mediaType"] = route.mediaType;
   if (route.auth === "tenant") varyByCaller(http);
   try {
     await perform(route, http, machinery);
@@ -110,9 +112,13 @@ async function serve(route: Route, http: Context, machinery: Machinery): Promise
 async function perform(route: Route, http: Context, machinery: Machinery): Promise<void> {
   const { authenticators, checkReplies, hooks, throttle, replays, large } = machinery;
   const params = readParams(http);
+  const readQuery = () =>
+    route.query === null ? refuseQuery(http) : validateQuery(route.query, http.URL.searchParams);
+  // A visitor is told what is wrong with the query whether there is a page or not.
+  const early = route.auth === "page" ? readQuery() : null;
   const ctx = withTrail(route, await authenticators[route.auth](http), http);
   if (route.auth === "tenant") await admit(route, ctx as Ctx, params, throttle);
-  const query = route.query === null ? refuseQuery(http) : validateQuery(route.query, http.URL.searchParams);
+  const query = early ?? readQuery();
   const answer = async (body: unknown) => {
     const reply = await route.handle({ ctx, params, query, body, http }).catch(async (error: unknown) => {
       await hooks.refused(ctx, error);
@@ -137,6 +143,7 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
     );
   http.status = sent.status;
   http.set(sent.headers);
+  http.set(gateHeaders(http));
   let isGzip = false;
   if (sent.text instanceof Readable) {
     // The head has gone out: a lost connection says that the rest is missing. HEAD reads nothing.
@@ -144,7 +151,7 @@ async function perform(route: Route, http: Context, machinery: Machinery): Promi
     if (http.method === "HEAD") sent.text.destroy();
   } else if (route.etag && sent.text !== null) {
     // A reply with somebody's data could be guessed from its compressed length (BREACH).
-    isGzip = route.auth === "public" && takesGzip(http, sent.text);
+    isGzip = isForVisitors(route) && takesGzip(http, sent.text);
     const tag = codedTag(sent.text, isGzip);
     http.set("ETag", tag);
     if (route.method === "GET" && namesTag(http.get("if-none-match"), tag)) {

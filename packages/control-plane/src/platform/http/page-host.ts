@@ -13,7 +13,7 @@ const visitorFiles = /^\/(?:healthz|readyz|favicon\.ico|robots\.txt|llms\.txt)$/
 export type PageHost = { slug: string | null; path?: string } | { pageId: string };
 
 /** Folders below /status, which are no slugs. */
-export const reservedSlugs: ReadonlySet<string> = new Set(["incidents", "subscribe", "subscriptions"]);
+export const reservedSlugs: ReadonlySet<string> = new Set(["access", "incidents", "subscribe", "subscriptions"]);
 
 type HostConfig = Pick<Config, "server" | "tenancy" | "public_status">;
 
@@ -33,6 +33,17 @@ export function pageOfName(host: string, { server, tenancy, public_status }: Hos
 /** The page that host or path of the request name, found by {@link pageHosts}. Null for another path of the console. */
 export const pageHostOf = (http: Context): PageHost | null => (http.state["pageHost"] as PageHost | undefined) ?? null;
 
+const none: Readonly<Record<string, string>> = {};
+
+/** Headers that replace those of the reply's declaration: the gate sets them for readers of a private page. */
+export const gateHeaders = (http: Context): Readonly<Record<string, string>> =>
+  (http.state["gateHeaders"] as Record<string, string> | undefined) ?? none;
+
+/** Sets {@link gateHeaders}. */
+export const setGateHeaders = (http: Context, headers: Readonly<Record<string, string>>): void => {
+  http.state["gateHeaders"] = headers;
+};
+
 /** URL of a page on its own host, with the scheme and port of `server.public_url`. */
 export const pageUrl = (slug: string, config: Pick<Config, "server" | "public_status">): string =>
   hostUrl(`${slug}.${config.public_status.base_domain}`, config);
@@ -48,8 +59,16 @@ const pagePath = /^\/status\/([a-z0-9][a-z0-9-]{0,59})(\/.*)?$/;
 /** What a page's own host serves outside of /status. */
 const ofPage = /^\/(?:api\/public\/v1\/.+|llms\.txt)$/;
 
+/** A page in the shape of Uptime Kuma, whose path names it too. */
+const kumaPath = /^\/api\/status-page\/(?:heartbeat\/)?([a-z0-9][a-z0-9-]{0,59})\/?$/;
+
 /** Hands a request below `/status/{slug}` to the routes of a page's own host. */
 function readPagePath(http: Context): void {
+  if (http.path.startsWith("/api/status-page/")) {
+    const slug = kumaPath.exec(http.path)?.[1];
+    if (slug !== undefined) http.state["pageHost"] = { slug, path: `/status/${slug}` } satisfies PageHost;
+    return;
+  }
   if (!http.path.startsWith("/status/")) return;
   const [, slug, rest = ""] = pagePath.exec(http.path) ?? [];
   if (slug === undefined || reservedSlugs.has(slug)) return;

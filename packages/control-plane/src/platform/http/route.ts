@@ -139,6 +139,9 @@ export interface RouteDeclaration<
 
 export const json = "application/json";
 
+/** True for a route that needs no account: a private page asks its visitors for access. */
+export const isForVisitors = ({ auth }: Pick<Route, "auth">): boolean => auth === "public" || auth === "page";
+
 /** Declares a route; `path` as in {@link Route}. */
 export function route<D extends keyof AuthContexts, P extends string, Q extends TObject, B extends TSchema>(
   method: Method,
@@ -165,7 +168,7 @@ export function route<D extends keyof AuthContexts, P extends string, Q extends 
     query: declared.query ?? null,
     body: declared.body ?? null,
     bodyOptional: declared.bodyOptional ?? false,
-    bodyLimit: declared.bodyLimit ?? (declared.auth === "public" ? 16_384 : 1_048_576),
+    bodyLimit: declared.bodyLimit ?? (isForVisitors(declared) ? 16_384 : 1_048_576),
     upload: declared.upload ?? null,
     onInvalidBody: declared.onInvalidBody ?? null,
     idempotent: declared.idempotent ?? false,
@@ -187,7 +190,9 @@ function paramsOf(path: string): TObject | null {
 
 /** True when a 201 has `Location`: the new resource has an id and is no session. */
 export function locates({ auth, replies }: Route): boolean {
-  return auth !== "public" && (replies[201] as { properties?: object } | null | undefined)?.properties !== undefined;
+  return (
+    !isForVisitors({ auth }) && (replies[201] as { properties?: object } | null | undefined)?.properties !== undefined
+  );
 }
 
 /** True when a 201 signs the caller in. */
@@ -235,7 +240,8 @@ export function codesOn(schema: unknown): ErrorCode[] {
 
 function commonErrors(route: Route): ErrorCode[] {
   const codes: ErrorCode[] = ["INTERNAL", "DEPENDENCY_DOWN", "INVALID_HOST"];
-  if (route.auth !== "public") codes.push("UNAUTHENTICATED");
+  if (!isForVisitors(route)) codes.push("UNAUTHENTICATED");
+  if (route.auth === "page") codes.push("PAGE_ACCESS", "STATUS_PAGE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE");
   // Limits per address apply to paths, not routes.
   if (route.category !== null || route.auth === "operator" || /^\/api\/(?:public\/)?v1\//.test(route.path))
     codes.push("RATE_LIMITED");

@@ -2,7 +2,7 @@ import Type from "typebox";
 import { ok, route, type Route, text } from "../../platform/http/route.ts";
 import { described, Id, paging, Text } from "../../platform/http/wire.ts";
 import { hostUrl, pageUrl } from "../../platform/http/page-host.ts";
-import type { Visit } from "../../platform/context.ts";
+import type { PageVisit } from "../../platform/context.ts";
 import { BadgeQuery, componentBadge, pageBadge } from "./badges.ts";
 import { historyDays } from "./compute.ts";
 import { llmsText } from "./llms.ts";
@@ -19,12 +19,11 @@ import * as service from "./service.ts";
 import { requirePageDomain } from "./domains.ts";
 
 const shared = {
-  auth: "public",
+  auth: "page",
   tag: "Public",
   cache: "public, max-age=10, stale-while-revalidate=30",
   etag: true,
 } as const;
-const unavailable = ["STATUS_PAGE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"] as const;
 
 /** Public JSON routes of the published page. */
 export const publicRoutes: Route[] = [
@@ -32,7 +31,6 @@ export const publicRoutes: Route[] = [
     ...shared,
     summary: "The status page",
     replies: { 200: PublicStatus },
-    errors: unavailable,
     handle: async ({ ctx }) => ok(await service.statusJson(await service.servedStatus(ctx))),
   }),
   route("GET", "/api/public/v1/components/{id}/history", {
@@ -48,7 +46,7 @@ export const publicRoutes: Route[] = [
       }),
     }),
     replies: { 200: ComponentHistory },
-    errors: [...unavailable, "COMPONENT_NOT_FOUND"],
+    errors: ["COMPONENT_NOT_FOUND"],
     handle: async ({ ctx, params, query }) => ok(await service.componentHistory(ctx, params.id, query.days)),
   }),
   route("GET", "/api/public/v1/incidents", {
@@ -57,14 +55,13 @@ export const publicRoutes: Route[] = [
     description: "Open ones first, newest first.",
     query: Type.Object(paging(50, 500)),
     replies: { 200: PublicIncidentPage },
-    errors: unavailable,
     handle: async ({ ctx, query }) => ok(await service.listPublicIncidents(ctx, query)),
   }),
   route("GET", "/api/public/v1/incidents/{id}", {
     ...shared,
     summary: "An incident with its updates",
     replies: { 200: PublicIncident },
-    errors: [...unavailable, "INCIDENT_NOT_FOUND"],
+    errors: ["INCIDENT_NOT_FOUND"],
     handle: async ({ ctx, params }) => ok(await service.publicIncident(ctx, params.id)),
   }),
   route("GET", "/api/public/v1/incidents.rss", {
@@ -73,7 +70,6 @@ export const publicRoutes: Route[] = [
     description: "Those of GET /api/public/v1/incidents. The description of an item is its latest update.",
     mediaType: "application/rss+xml",
     replies: { 200: Text("RSS 2.0", '<rss version="2.0">…</rss>') },
-    errors: unavailable,
     handle: async ({ ctx }) => text(incidentsFeed(await service.servedStatus(ctx), await pageAddress(ctx))),
   }),
   route("GET", "/llms.txt", {
@@ -82,14 +78,13 @@ export const publicRoutes: Route[] = [
     description: "Markdown in the form of llmstxt.org: the state, open incidents, and where the data is.",
     mediaType: "text/markdown",
     replies: { 200: Text("Markdown", "# Acme") },
-    errors: [...unavailable, "RATE_LIMITED"],
+    errors: ["RATE_LIMITED"],
     handle: async ({ ctx }) => text(llmsText(await service.publicStatus(ctx), await pageAddress(ctx))),
   }),
   route("GET", "/api/public/v1/maintenance", {
     ...shared,
     summary: "Active maintenance and that of the next 7 days",
     replies: { 200: PublicMaintenanceList },
-    errors: unavailable,
     handle: async ({ ctx }) => {
       const { active_maintenance: active, upcoming_maintenance: upcoming } = await service.publicStatus(ctx);
       return ok({ active, upcoming });
@@ -104,7 +99,7 @@ export const publicRoutes: Route[] = [
       style: Type.Enum(["flat"], { default: "flat", description: "Look of the badge" }),
     }),
     replies: { 200: Text("SVG", "<svg>…</svg>") },
-    errors: [...unavailable, "COMPONENT_NOT_FOUND"],
+    errors: ["COMPONENT_NOT_FOUND"],
     handle: async ({ ctx, query: { component } }) =>
       text(
         component === undefined
@@ -118,13 +113,13 @@ export const publicRoutes: Route[] = [
     mediaType: "image/svg+xml",
     query: BadgeQuery,
     replies: { 200: Text("SVG; grey and n/a without data", "<svg>…</svg>") },
-    errors: [...unavailable, "COMPONENT_NOT_FOUND"],
+    errors: ["COMPONENT_NOT_FOUND"],
     handle: async ({ ctx, params, query }) => text(await componentBadge(ctx, params.id, query)),
   }),
   route("GET", "/api/public/v1/tls-ask", {
-    ...shared,
+    auth: "public",
+    tag: "Public",
     cache: "no-store",
-    etag: false,
     summary: "Whether a domain has a status page",
     description:
       "For reverse proxies that request certificates on demand: 200 for the host of a published page, 404 for any " +
@@ -139,7 +134,7 @@ export const publicRoutes: Route[] = [
       ),
     }),
     replies: { 200: PageDomain },
-    errors: [...unavailable, "RATE_LIMITED"],
+    errors: ["STATUS_PAGE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE", "RATE_LIMITED"],
     async handle({ ctx, query }) {
       const domain = query.domain ?? "";
       await requirePageDomain(ctx, domain);
@@ -149,7 +144,7 @@ export const publicRoutes: Route[] = [
 ];
 
 /** Address of the page that is asked for. */
-async function pageAddress(visit: Visit): Promise<string> {
+async function pageAddress(visit: PageVisit): Promise<string> {
   const { config, pageSlug, pageId, pagePath } = visit;
   if (pagePath !== undefined) return `${config.server.public_url}${pagePath}`;
   if (pageId !== undefined) return `${hostUrl((await service.servedStatus(visit)).domain ?? "", config)}/status`;

@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import { dayMs } from "@statusmesh/shared/time";
 import { detailsOf, isCheckType } from "@statusmesh/shared/checks";
 import { getOrMake } from "../../platform/caches.ts";
-import type { Visit } from "../../platform/context.ts";
+import type { PageVisit } from "../../platform/context.ts";
 import { importedDays } from "../../monitoring/history/service.ts";
 import { readLatency } from "../../monitoring/results/service.ts";
 import { historyDays, type ServedStatus } from "./compute.ts";
@@ -47,7 +47,7 @@ export const pageBadge = async ({ overall }: PublicStatus): Promise<string> =>
   await svg("status", overall.label, overall.state);
 
 /** The badge of one component: `Checkout | operational`, `Checkout uptime | 99.98 %`. Throws COMPONENT_NOT_FOUND. */
-export async function componentBadge(visit: Visit, id: string, query: BadgeQuery): Promise<string> {
+export async function componentBadge(visit: PageVisit, id: string, query: BadgeQuery): Promise<string> {
   const served = await servedStatus(visit);
   const { name, status } = await publicComponent(visit, id);
   const texts = textsOf(served.branding.language);
@@ -56,10 +56,13 @@ export async function componentBadge(visit: Visit, id: string, query: BadgeQuery
   return await svg(`${name} ${texts.badge[query.metric]}`, message, state);
 }
 
+/** What a visitor without access gets in place of an image. */
+export const privateBadge = async (): Promise<string> => await svg("status", "private", "no_data");
+
 const none = { message: "n/a", state: "no_data" } as const;
 
 async function valueOf(
-  visit: Visit,
+  visit: PageVisit,
   served: ServedStatus,
   id: string,
   { metric, days }: BadgeQuery,
@@ -87,7 +90,7 @@ async function valueOf(
 /** Means of a computed page: a badge is read as often as the README that shows it. */
 const latencies = new WeakMap<ServedStatus, Map<string, Promise<number | null>>>();
 
-async function latencyOf(visit: Visit, served: ServedStatus, id: string, days: number): Promise<number | null> {
+async function latencyOf(visit: PageVisit, served: ServedStatus, id: string, days: number): Promise<number | null> {
   const known = getOrMake(latencies, served, () => new Map<string, Promise<number | null>>());
   const key = `${id} ${days}`;
   try {
@@ -100,7 +103,12 @@ async function latencyOf(visit: Visit, served: ServedStatus, id: string, days: n
 }
 
 /** Mean of the runs of the days, imported ones included; null without a time. */
-async function meanLatency(visit: Visit, { orgId }: ServedStatus, id: string, days: number): Promise<number | null> {
+async function meanLatency(
+  visit: PageVisit,
+  { orgId }: ServedStatus,
+  id: string,
+  days: number,
+): Promise<number | null> {
   const now = visit.clock.now();
   const range = { from: new Date(now - days * dayMs), to: new Date(now) };
   const wire = { from: range.from.toISOString(), to: range.to.toISOString() };

@@ -3,6 +3,8 @@ import { LRUCache } from "lru-cache";
 import type { Visit } from "../../platform/context.ts";
 import { namesTag } from "../../platform/http/etag.ts";
 import { atRoute, routeOf, traceHeader, traceOf } from "../../platform/http/exchange.ts";
+import { mayRead } from "../page-access/service.ts";
+import { isPrivate } from "../status-pages/service.ts";
 import type { ServedStatus } from "./compute.ts";
 import { freshStatus, keyOf } from "./service.ts";
 
@@ -32,7 +34,7 @@ interface StoredReply {
 }
 
 /**
- * Answers reads of public pages and their data from complete replies, headers included, as long as the computation of
+ * Answers reads of status pages and their data from complete replies, headers included, as long as the computation of
  * the page is fresh. Replies are recorded from the routes and pages behind this middleware. `base` are the headers of
  * every reply.
  */
@@ -46,21 +48,28 @@ export function cachedReplies(visitOf: (http: Context) => Visit, base: Readonly<
     const { method, url } = http;
     if ((method !== "GET" && method !== "HEAD") || url.length > maxUrlLength || !cacheable.test(url)) return next();
     const visit = visitOf(http);
-    const served = freshStatus(visit);
-    if (served === null) return next();
-    const key = `${takesGzip(http) ? "gzip" : "plain"} ${keyOf(visit)} ${url}`;
-    const reply = stored.get(key);
-    if (reply?.served.deref() === served) {
-      answer(http, reply);
+    const fresh = freshStatus(visit);
+    if (fresh === null) return next();
+    if (isPrivate(fresh.page))
+      // The route behind refuses a visitor without access.
+      return mayRead(visit, http, fresh.page).then((may) => (may ? reply(http, next, visit, fresh.served) : next()));
+    return reply(http, next, visit, fresh.served);
+  };
+
+  function reply(http: Context, next: () => Promise<void>, visit: Visit, served: ServedStatus) {
+    const key = `${takesGzip(http) ? "gzip" : "plain"} ${keyOf(visit)} ${http.url}`;
+    const found = stored.get(key);
+    if (found?.served.deref() === served) {
+      answer(http, found);
       return undefined;
     }
     const before = http.res.getHeaders();
     return next().then(() => {
-      if (method !== "GET" || http.status !== 200 || freshStatus(visit) !== served) return;
+      if (http.method !== "GET" || http.status !== 200 || freshStatus(visit)?.served !== served) return;
       const made = recorded(http, served, { before, base });
       if (made !== null) stored.set(key, made);
     });
-  };
+  }
 }
 
 /** Tells whether the client takes gzip. Visitors mostly send the same header, so the last one is not parsed again. */

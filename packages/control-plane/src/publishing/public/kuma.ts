@@ -2,7 +2,8 @@ import Type from "typebox";
 import { Closed, Integer, Shape, Text } from "../../platform/http/wire.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
-import type { Visit } from "../../platform/context.ts";
+import { AppError } from "@statusmesh/shared/errors";
+import type { PageVisit } from "../../platform/context.ts";
 import type { ServedStatus } from "./compute.ts";
 import { componentsOf, oncePerStatus, servedStatus } from "./service.ts";
 import type { ComponentState } from "./states.ts";
@@ -90,12 +91,11 @@ const KumaHeartbeats = Shape("KumaHeartbeats", "States of a page in the shape of
 });
 
 const shared = {
-  auth: "public",
+  auth: "page",
   tag: "Public",
   cache: "public, max-age=10, stale-while-revalidate=30",
   etag: true,
   params: Type.Object({ slug: Type.String({ maxLength: 60, description: "Slug of the page" }) }),
-  errors: ["STATUS_PAGE_NOT_FOUND", "STATUS_DATA_UNAVAILABLE"],
 } as const;
 
 export const kumaRoutes: Route[] = [
@@ -113,9 +113,11 @@ export const kumaRoutes: Route[] = [
   }),
 ];
 
-/** The published page with the slug, as /status/{slug} serves it. */
-const servedAt = async (visit: Visit, slug: string): Promise<ServedStatus> =>
-  await servedStatus({ ...visit, pageSlug: slug, pagePath: `/status/${slug}` });
+/** The page of the path, which names its slug as it is stored. */
+async function servedAt(visit: PageVisit, slug: string): Promise<ServedStatus> {
+  if (visit.page.slug !== slug) throw new AppError("STATUS_PAGE_NOT_FOUND", "No status page is published here.");
+  return await servedStatus(visit);
+}
 
 const comma = Buffer.from(",");
 const time = (iso: string): string => iso.replace("T", " ").replace("Z", "");

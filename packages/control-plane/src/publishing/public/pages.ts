@@ -1,11 +1,15 @@
+import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { dayMs } from "@statusmesh/shared/time";
 import { getOrMake } from "../../platform/caches.ts";
-import type { Ctx, Visit } from "../../platform/context.ts";
-import { page } from "../../platform/html/pages.ts";
+import type { Ctx, PageVisit, Visit } from "../../platform/context.ts";
+import { page, type PageCall } from "../../platform/html/pages.ts";
+import { gateHeaders } from "../../platform/http/page-host.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
-import { pageToPreview } from "../status-pages/service.ts";
+import { type PageRow, pageToPreview } from "../status-pages/service.ts";
+import { accessTexts } from "./access-texts.ts";
 import { recentDays, type ServedStatus } from "./compute.ts";
+import { admitted, refusedPage } from "./gate.ts";
 import type { PublicIncident, PublicStatus } from "./schema.ts";
 import { listedUpdates } from "./queries.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
@@ -13,6 +17,73 @@ import { componentsOf, publicIncident, servedStatus, statusOf } from "./service.
 import { type ComponentState, worst } from "./states.ts";
 import { textsOf } from "./texts.ts";
 import { affectedSentence, affectedSince, calmSentence, type PageWords, wordsOf } from "./words.ts";
+
+/**
+ * Declares a page of a status page. A visitor without access to a private one gets the form; where there is nothing to
+ * show, a page of one sentence.
+ */
+export const visitorPage = <
+  const R extends { view: string; fragment?: string; data: object; shared?: object; headers?: Record<string, string> },
+>(
+  path: string,
+  handle: (call: PageCall<"page">) => Promise<R>,
+) =>
+  page(path, "public", async (call) => {
+    const { ctx, http, query } = call;
+    let visit: PageVisit | null = null;
+    try {
+      visit = await admitted(ctx, http);
+      const reply = await handle({ ...call, ctx: visit });
+      const { "Cache-Control": forReaders, ...gate } = gateHeaders(http);
+      // A page that no cache keeps stays so.
+      const cache = forReaders !== undefined && reply.headers?.["Cache-Control"] !== undefined;
+      const headers = { ...reply.headers, ...gate, ...(cache ? { "Cache-Control": forReaders } : {}) };
+      return { ...reply, headers };
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      const refused = error.code === "PAGE_ACCESS" ? refusedPage(http) : undefined;
+      if (refused !== undefined) return accessForm(refused, http, linksOf(ctx).base, query["problem"]);
+      if (error.status >= 500)
+        ctx.log.error({ code: error.code, err: String(error.cause ?? error) }, "the status page could not be shown");
+      const retry: Record<string, string> =
+        error.retryAfterSecs === null ? {} : { "Retry-After": String(error.retryAfterSecs) };
+      // The frame of the page where it can be shown.
+      const served = visit === null ? null : await servedStatus(visit).catch(() => null);
+      return {
+        view: "public/notice" as const,
+        status: error.status,
+        data: { ...(served === null ? blankFrame : frameOf(served, ctx)), ...notice(error, served) },
+        headers: retry,
+      };
+    }
+  });
+
+/** The form for access to a private page. It shows nothing of the page but its title for strangers and its language. */
+function accessForm({ access, branding }: PageRow, http: Context, base: string, problem: string | undefined) {
+  const texts = accessTexts(branding.language);
+  const words = wordsOf({ language: branding.language, timezone: "UTC" });
+  return {
+    view: "public/access" as const,
+    status: 401,
+    data: {
+      ...blankFrame,
+      words,
+      base,
+      texts,
+      heading: access.title ?? texts.heading,
+      next: pathOf(http),
+      problem: problem === "wrong" || problem === "limit" ? problem : null,
+    },
+    headers: { "WWW-Authenticate": "Bearer", "X-Robots-Tag": "noindex" } as Record<string, string>,
+  };
+}
+
+/** The requested path with its query, to come back to. */
+function pathOf(http: Context): string {
+  const { pathname, searchParams } = new URL(http.originalUrl, "http://page.invalid");
+  for (const own of ["problem", "fragment"]) searchParams.delete(own);
+  return searchParams.size === 0 ? pathname : `${pathname}?${searchParams}`;
+}
 
 const cacheControl = "public, max-age=10, stale-while-revalidate=30";
 /** Incidents above the components: with more of them, visitors would have to scroll past them to the components. */
@@ -23,36 +94,38 @@ const historyPast = 200;
 
 /** Public pages. */
 export const publicPages = [
-  page("/status", "public", ({ ctx }) =>
-    show(ctx, async (served) => ({
+  visitorPage("/status", async ({ ctx }) => {
+    const served = await servedStatus(ctx);
+    return {
       view: "public/status",
       fragment: "public/status-fragment",
       data: await statusData(served, ctx),
       shared: sharedAt(served, ctx),
-    })),
-  ),
-  page("/status/incidents", "public", ({ ctx }) =>
-    show(ctx, async (served) => {
-      const history = getOrMake(histories, served, () => historyData(served));
-      return {
-        view: "public/history",
-        data: { ...frameOf(served, ctx), ...history },
-        shared: sharedAt(history, ctx),
-      };
-    }),
-  ),
-  page("/status/incidents/{id}", "public", ({ ctx, params, query }) =>
-    show(ctx, async (served) => {
-      const whole = await publicIncident(ctx, params["id"] ?? "");
-      const cut = query["updates"] !== "all" && whole.updates.length > listedUpdates;
-      const incident = cut ? { ...whole, updates: whole.updates.slice(0, listedUpdates) } : whole;
-      return {
-        view: "public/incident",
-        data: { ...frameOf(served, ctx), incident },
-        shared: sharedAt(incident, ctx),
-      };
-    }),
-  ),
+      headers: cached(served),
+    };
+  }),
+  visitorPage("/status/incidents", async ({ ctx }) => {
+    const served = await servedStatus(ctx);
+    const history = getOrMake(histories, served, () => historyData(served));
+    return {
+      view: "public/history",
+      data: { ...frameOf(served, ctx), ...history },
+      shared: sharedAt(history, ctx),
+      headers: cached(served),
+    };
+  }),
+  visitorPage("/status/incidents/{id}", async ({ ctx, params, query }) => {
+    const served = await servedStatus(ctx);
+    const whole = await publicIncident(ctx, params["id"] ?? "");
+    const cut = query["updates"] !== "all" && whole.updates.length > listedUpdates;
+    const incident = cut ? { ...whole, updates: whole.updates.slice(0, listedUpdates) } : whole;
+    return {
+      view: "public/incident",
+      data: { ...frameOf(served, ctx), incident },
+      shared: sharedAt(incident, ctx),
+      headers: cached(served),
+    };
+  }),
   page("/status-pages/{id}/preview", "tenant", async ({ ctx, params }) => {
     const own = await pageToPreview(ctx, params["id"] ?? "");
     const served = await statusOf(ctx, own);
@@ -76,30 +149,10 @@ const framedByUs = {
     "frame-ancestors 'self'",
 };
 
-/** Renders `view`, or a page of one sentence when there is nothing to show. */
-async function show<const R extends { view: string; fragment?: string; data: object; shared: object }>(
-  system: Visit,
-  view: (served: ServedStatus) => Promise<R>,
-) {
-  let served: ServedStatus | null = null;
-  try {
-    served = await servedStatus(system);
-    const robots: Record<string, string> = served.branding.hide_from_search ? { "X-Robots-Tag": "noindex" } : {};
-    return { ...(await view(served)), headers: { "Cache-Control": cacheControl, ...robots } };
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    if (error.status >= 500)
-      system.log.error({ code: error.code, err: String(error.cause ?? error) }, "the status page could not be shown");
-    const retry: Record<string, string> =
-      error.retryAfterSecs === null ? {} : { "Retry-After": String(error.retryAfterSecs) };
-    return {
-      view: "public/notice" as const,
-      status: error.status,
-      data: { ...(served === null ? blankFrame : frameOf(served, system)), ...notice(error, served) },
-      headers: retry,
-    };
-  }
-}
+const cached = ({ branding }: ServedStatus): Record<string, string> => ({
+  "Cache-Control": cacheControl,
+  ...(branding.hide_from_search ? { "X-Robots-Tag": "noindex" } : {}),
+});
 
 /** Heading and sentence of an error page. */
 function notice(error: AppError, served: ServedStatus | null) {

@@ -2,13 +2,13 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { getOrMake } from "../../platform/caches.ts";
-import type { System, Visit } from "../../platform/context.ts";
+import type { PageVisit, System, Visit } from "../../platform/context.ts";
 import { failureOf } from "../../platform/db/failures.ts";
 import { stringified } from "../../platform/http/reply.ts";
 import type { Paging } from "../../platform/db/sql.ts";
 import { type Page, slicePage } from "../../platform/http/wire.ts";
 import type { Hub } from "../../platform/db/notify.ts";
-import { pagesChannel, type PageRow, servedPage } from "../status-pages/service.ts";
+import { pagesChannel, type PageRow, pageWithId, servedPage, visitedPage } from "../status-pages/service.ts";
 import { LastGoodCache } from "./cache.ts";
 import { computeStatus, presentIncident, type ServedStatus } from "./compute.ts";
 import * as queries from "./queries.ts";
@@ -71,26 +71,42 @@ export function followPageWrites(system: System, hub: Hub): void {
 }
 
 /**
- * The published page, at most 10 s old, or its last good copy while it cannot be computed. Throws STATUS_PAGE_NOT_FOUND
- * when none is published, STATUS_DATA_UNAVAILABLE when there is no copy.
+ * The published page of the requested address, at most 10 s old; a visitor may have no access to it. Throws
+ * STATUS_PAGE_NOT_FOUND when none is published, STATUS_DATA_UNAVAILABLE when that cannot be read.
  */
-export async function servedStatus(system: Visit): Promise<ServedStatus> {
+export async function pageAt(system: Visit): Promise<PageRow> {
   const { page } = await cachesOf(system).addresses.get(keyOf(system), async () => ({
     page: await servedPage(system),
   }));
   if (page === null) throw new AppError("STATUS_PAGE_NOT_FOUND", "No status page is published here.");
-  return await statusOf(system, page);
+  return page;
 }
+
+/** The page that a logo is of, published or not, at most 10 s old; null for a page that was deleted. */
+export async function pageOfLogo(system: System, id: string): Promise<PageRow | null> {
+  const { page } = await cachesOf(system).addresses.get(`logo:${id}`, async () => ({
+    page: await pageWithId(system, id),
+  }));
+  return page;
+}
+
+/**
+ * What the page of the request shows, at most 10 s old, or its last good copy while it cannot be computed. Throws
+ * STATUS_DATA_UNAVAILABLE when there is no copy.
+ */
+export const servedStatus = async (visit: PageVisit): Promise<ServedStatus> =>
+  await statusOf(visit, visitedPage(visit));
 
 /** A page as read from the database, published or not: computed at most every 10 s, and after each change of it. */
 export const statusOf = async (system: System, page: PageRow): Promise<ServedStatus> =>
   await cachesOf(system).statuses.get(page.id, () => computeStatus(system, page), page.revision);
 
-/** The served copy of {@link servedStatus} while it is fresh, without waiting; null otherwise. */
-export function freshStatus(system: Visit): ServedStatus | null {
+/** The page of the requested address and its computation while both are fresh, without waiting; null otherwise. */
+export function freshStatus(system: Visit): { page: PageRow; served: ServedStatus } | null {
   const { addresses, statuses } = cachesOf(system);
   const page = addresses.peek(keyOf(system))?.page ?? null;
-  return page === null ? null : (statuses.peek(page.id, page.revision) ?? null);
+  const served = page === null ? undefined : statuses.peek(page.id, page.revision);
+  return page === null || served === undefined ? null : { page, served };
 }
 
 /** Cache key of the requested address. Slugs and ids have no colon. */
@@ -117,13 +133,13 @@ export const statusJson = oncePerStatus(async ({ status }) => {
 });
 
 /** The data of /status. */
-export async function publicStatus(system: Visit): Promise<PublicStatus> {
-  return (await servedStatus(system)).status;
+export async function publicStatus(visit: PageVisit): Promise<PublicStatus> {
+  return (await servedStatus(visit)).status;
 }
 
 /** A component of the page. COMPONENT_NOT_FOUND for a monitor that is not on it. */
-export async function publicComponent(system: Visit, id: string): Promise<PublicComponent> {
-  return componentIn(await publicStatus(system), id);
+export async function publicComponent(visit: PageVisit, id: string): Promise<PublicComponent> {
+  return componentIn(await publicStatus(visit), id);
 }
 
 function componentIn(status: PublicStatus, id: string): PublicComponent {
@@ -133,8 +149,8 @@ function componentIn(status: PublicStatus, id: string): PublicComponent {
 }
 
 /** The last `days` days (1 to 90) of a component. COMPONENT_NOT_FOUND for a monitor that is not on the page. */
-export async function componentHistory(system: Visit, id: string, days: number): Promise<ComponentHistory> {
-  const { status, uptime } = await servedStatus(system);
+export async function componentHistory(visit: PageVisit, id: string, days: number): Promise<ComponentHistory> {
+  const { status, uptime } = await servedStatus(visit);
   const component = componentIn(status, id);
   return {
     id: component.id,
@@ -147,17 +163,17 @@ export async function componentHistory(system: Visit, id: string, days: number):
 }
 
 /** Open incidents and those of the last 30 days, open ones first, newest first. */
-export async function listPublicIncidents(system: Visit, page: Paging): Promise<Page<PublicIncident>> {
-  const { status } = await servedStatus(system);
+export async function listPublicIncidents(visit: PageVisit, page: Paging): Promise<Page<PublicIncident>> {
+  const { status } = await servedStatus(visit);
   return slicePage([...status.active_incidents, ...status.recent_incidents], page);
 }
 
 /** One incident of a component of the page, of any age. INCIDENT_NOT_FOUND for every other id. */
-export async function publicIncident(system: Visit, id: string): Promise<PublicIncident> {
-  const { status, orgId, pageId, branding } = await servedStatus(system);
+export async function publicIncident(visit: PageVisit, id: string): Promise<PublicIncident> {
+  const { status, orgId, pageId, branding } = await servedStatus(visit);
   const known = [...status.active_incidents, ...status.recent_incidents].find((incident) => incident.id === id);
   if (known !== undefined && known.updates.length === known.updates_total) return known;
-  const row = isId(id) ? await queries.selectPublicIncident(system.sql, orgId, pageId, id) : null;
+  const row = isId(id) ? await queries.selectPublicIncident(visit.sql, orgId, pageId, id) : null;
   if (row === null) throw new AppError("INCIDENT_NOT_FOUND", "Incident not found on this page.");
   return presentIncident(row, textsOf(branding.language));
 }

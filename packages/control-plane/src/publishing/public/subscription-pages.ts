@@ -1,13 +1,13 @@
 import { page } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import { subscribablePage, subscriptionOf } from "../subscribers/service.ts";
-import { frameOf } from "./pages.ts";
+import { frameOf, visitorPage } from "./pages.ts";
 import { servedStatus } from "./service.ts";
 import { subscriptionTexts } from "./subscription-texts.ts";
 
 /** Pages of visitors who subscribe. A GET changes nothing, because scanners of mails open links. */
 export const subscriptionPages = [
-  page("/status/subscribe", "public", async ({ ctx, query }) => {
+  visitorPage("/status/subscribe", async ({ ctx, query }) => {
     const [served, { components }] = await Promise.all([servedStatus(ctx), subscribablePage(ctx)]);
     return {
       view: "public/subscribe",
@@ -26,7 +26,7 @@ export const subscriptionPages = [
     redirect: `${ctx.pagePath ?? "/status"}/subscriptions/${params["token"]!}`,
     headers: secretAddress,
   })),
-  page("/status/subscriptions/{token}", "public", async ({ ctx, params, query }) => {
+  visitorPage("/status/subscriptions/{token}", async ({ ctx, params, query }) => {
     const token = params["token"]!;
     const [served, subscription] = await Promise.all([servedStatus(ctx), subscriptionOf(ctx, token)]);
     const ended = query["ended"] === "1";

@@ -21,20 +21,30 @@ export async function storeLogo(
       width = excluded.width, height = excluded.height, bytes = excluded.bytes, created_at = excluded.created_at`;
 }
 
+/** Gives the logos of a page new addresses: what was served at their old ones may have been kept on the way. */
+export async function readdressLogos(sql: Db, orgId: string, pageId: string): Promise<void> {
+  await sql`
+    update status_page_logos
+    set hash = rtrim(translate(encode(sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8')),
+      'base64'), '+/', '-_'), '=')
+    where org_id = ${orgId} and page_id = ${pageId}`;
+}
+
 /** Removes the logo of a page for a theme. */
 export async function deleteLogo(sql: Db, orgId: string, pageId: string, theme: LogoTheme): Promise<void> {
   await sql`delete from status_page_logos where org_id = ${orgId} and page_id = ${pageId} and theme = ${theme}`;
 }
 
 export interface LogoFileRow {
+  page_id: string;
   media_type: string;
   bytes: Buffer;
 }
 
-/** The logo with that hash, of any page of an organisation that is not deleted. */
+/** The logo at that address, of any page of an organisation that is not deleted. A private page shares none. */
 export async function selectLogoFile(sql: Db, hash: string): Promise<LogoFileRow | null> {
   return await firstOf(sql<LogoFileRow[]>`
-    select l.media_type, l.bytes from status_page_logos l
+    select l.page_id, l.media_type, l.bytes from status_page_logos l
     join orgs o on o.id = l.org_id and o.deleted_at is null
     where l.hash = ${hash} limit 1`);
 }

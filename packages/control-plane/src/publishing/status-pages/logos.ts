@@ -1,6 +1,8 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, requireOwner, type System } from "../../platform/context.ts";
+import { newToken } from "../../platform/crypto/token.ts";
+import { isPrivate } from "./access.ts";
 import { changePage, findPage } from "./find.ts";
 import { logoImage } from "./logo-image.ts";
 import * as queries from "./logo-queries.ts";
@@ -20,8 +22,10 @@ export async function setLogo(ctx: Ctx, pageId: string, theme: LogoTheme, base64
     throw new AppError("PAYLOAD_TOO_LARGE", `The logo has ${upload.length} bytes. Up to ${maxBytes} are accepted.`);
   const image = await logoImage(upload, maxSide);
   await changePage(ctx, pageId, async (own, before) => {
-    await queries.storeLogo(own.sql, ctx.orgId, pageId, theme, image, new Date(ctx.clock.now()));
-    await record(own, { resourceId: pageId, ...logoChange(before, theme, image.hash) });
+    // The hash of a known image would be an address that anybody can compute.
+    const stored = isPrivate(before) ? { ...image, hash: newToken("") } : image;
+    await queries.storeLogo(own.sql, ctx.orgId, pageId, theme, stored, new Date(ctx.clock.now()));
+    await record(own, { resourceId: pageId, ...logoChange(before, theme, stored.hash) });
   });
 }
 

@@ -26,6 +26,10 @@ export const statusPagesPages = [
     view: "status-pages/form",
     data: { page: await getPage(ctx, params["id"]!), ...formData(ctx) },
   })),
+  formPage("/status-pages/{id}/access", async ({ ctx, params }) => ({
+    view: "status-pages/access",
+    data: { page: await getPage(ctx, params["id"]!), owner: ctx.role === "owner" },
+  })),
   page("/status-pages/{id}", "tenant", async ({ ctx, params, query, rows }) => {
     const id = params["id"]!;
     const owner = ctx.role === "owner";

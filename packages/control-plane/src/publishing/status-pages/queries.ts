@@ -2,6 +2,7 @@ import type { Fragment } from "postgres";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import { affectsRow, columnOf, countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
 import type { LogoTheme } from "./logo-queries.ts";
+import type { Access } from "./access-schema.ts";
 import type { Branding } from "./schema.ts";
 
 export interface StatusPageRow {
@@ -13,6 +14,11 @@ export interface StatusPageRow {
   /** Whether visitors can subscribe. */
   subscriptions_enabled: boolean;
   branding: Branding;
+  access: Access;
+  /** Hash of the password of the page; null without one. */
+  access_password: string | null;
+  /** Differs after each change of the mode and of the password. */
+  access_revision: number;
   /** Null without a logo. */
   logo_hash: string | null;
   /** Logo for the dark theme; null shows the other one there too. */
@@ -37,7 +43,7 @@ const logoColumn = (sql: Db, value: Fragment, theme: LogoTheme) => sql`
 
 const columns = (sql: Db) => sql`
   p.id, p.org_id, p.slug, p.name, p.enabled, p.subscriptions_enabled, p.branding, p.created_at, p.updated_at,
-  p.managed,
+  p.access, p.access_password, p.access_revision, p.managed,
   p.revision::text as revision,
   ${logoColumn(sql, sql`l.hash`, "light")} as logo_hash, ${logoColumn(sql, sql`l.hash`, "dark")} as logo_dark_hash,
   ${logoColumn(sql, logoSize(sql), "light")} as logo_size, ${logoColumn(sql, logoSize(sql), "dark")} as logo_dark_size,
@@ -47,9 +53,11 @@ const columns = (sql: Db) => sql`
 export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> {
   return await affectsRow(sql`
     insert into status_pages
-      (id, org_id, slug, name, enabled, subscriptions_enabled, branding, created_at, updated_at)
+      (id, org_id, slug, name, enabled, subscriptions_enabled, branding, access, access_password, created_at,
+      updated_at)
     values (${row.id}, ${row.org_id}, ${row.slug}, ${row.name}, ${row.enabled}, ${row.subscriptions_enabled},
-      ${sql.json(row.branding)}, ${row.created_at}, ${row.updated_at})
+      ${sql.json(row.branding)}, ${sql.json(row.access)}, ${row.access_password}, ${row.created_at},
+      ${row.updated_at})
     on conflict (slug) do nothing`);
 }
 
@@ -58,7 +66,8 @@ export async function updatePage(sql: Db, row: StatusPageRow): Promise<void> {
   await sql`
     update status_pages set slug = ${row.slug}, name = ${row.name}, enabled = ${row.enabled},
       subscriptions_enabled = ${row.subscriptions_enabled}, branding = ${sql.json(row.branding)},
-      updated_at = ${row.updated_at}
+      access = ${sql.json(row.access)}, access_password = ${row.access_password},
+      access_revision = ${row.access_revision}, updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}`;
 }
 
@@ -70,6 +79,10 @@ export async function selectPage(sql: Db, orgId: string, id: string): Promise<St
   return await firstOf(
     sql<StatusPageRow[]>`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} and p.id = ${id}`,
   );
+}
+
+export async function selectPageOfAny(sql: Db, id: string): Promise<StatusPageRow | null> {
+  return await firstOf(sql<StatusPageRow[]>`select ${columns(sql)} from status_pages p where p.id = ${id}`);
 }
 
 /**
@@ -129,12 +142,12 @@ export async function searchPages(sql: Db, orgId: string, words: readonly string
 export const countPages = async (sql: Db, orgId: string): Promise<number> =>
   await countOf(sql, sql`from status_pages where org_id = ${orgId}`);
 
-/** The page at /status: the oldest enabled one of the oldest live organisation. */
+/** The page at /status: the oldest enabled public one of the oldest live organisation. */
 export async function selectServedPage(sql: Db): Promise<StatusPageRow | null> {
   return await firstOf(sql<StatusPageRow[]>`
     select ${columns(sql)} from status_pages p
     where p.org_id = (select o.id from orgs o where o.deleted_at is null order by o.created_at, o.id limit 1)
-      and p.enabled
+      and p.enabled and p.access ->> 'mode' = 'public'
     order by p.created_at, p.id limit 1`);
 }
 

@@ -16,6 +16,7 @@ import {
   Timestamp,
   TimeZoneName,
 } from "../../platform/http/wire.ts";
+import { Access, AccessInput } from "./access-schema.ts";
 
 const WebAddress = Type.String({
   maxLength: 500,
@@ -122,6 +123,7 @@ export const StatusPageCreate = Shape("StatusPageCreate", "A new page", {
   enabled: withDefault(pageFields.enabled, true),
   subscriptions_enabled: withDefault(pageFields.subscriptions_enabled, true),
   branding: Type.Optional(BrandingInput),
+  access: Type.Optional(AccessInput),
   managed_by: ignoredWhenSent,
 });
 export type StatusPageCreate = Static<typeof StatusPageCreate>;
@@ -149,11 +151,12 @@ export const StatusPagePatch = Closed(
     enabled: Type.Optional(pageFields.enabled),
     subscriptions_enabled: Type.Optional(pageFields.subscriptions_enabled),
     branding: Type.Optional(BrandingRequest),
+    access: Type.Optional(AccessInput),
     managed_by: ignoredWhenSent,
   },
   {
     title: "StatusPagePatch",
-    description: "Fields to change; branding is replaced as a whole when present",
+    description: "Fields to change; branding and access are replaced as a whole when present",
     examples: [{ enabled: true, branding: { display_name: "Acme status", brand_color: "#2557D6" } }],
   },
 );
@@ -178,6 +181,7 @@ export const StatusPage = Shape("StatusPage", "A page for visitors, as its opera
   id: Id,
   ...pageFields,
   branding: Branding,
+  access: Access,
   status_url: nullable(
     Text("Where visitors find the page; null while no address serves it", "https://status.example.org/status"),
   ),

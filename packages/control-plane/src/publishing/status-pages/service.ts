@@ -6,6 +6,7 @@ import {
   type Ctx,
   inTransaction,
   type OrgReader,
+  type PageVisit,
   requireOwner,
   requireScope,
   type System,
@@ -17,6 +18,8 @@ import { type Paging, unlessTaken } from "../../platform/db/sql.ts";
 import { iso, managedBy, type Page } from "../../platform/http/wire.ts";
 import { checkedZone } from "../../platform/zoned.ts";
 import { takeOne } from "../../access/plans/service.ts";
+import { changedAccess, completeAccess, isPrivate, newAccess } from "./access.ts";
+import { readdressLogos } from "./logo-queries.ts";
 import { domainOf, setDomain } from "./domains.ts";
 import { findPage, lockedPage } from "./find.ts";
 import { logoUrl } from "./logos.ts";
@@ -43,6 +46,8 @@ export {
   recheckDomains,
   verifiedDomains,
 } from "./domains.ts";
+export { accessRules, isPasswordOf, isPrivate, pagesWithPasswords } from "./access.ts";
+export { type LogoFileRow } from "./logo-queries.ts";
 export { logoFile, logoPath, logoUrl, removeLogo, setLogo } from "./logos.ts";
 
 const defaultBranding: Branding = {
@@ -107,6 +112,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
   requireOwner(ctx, "status_page:write");
   const now = new Date(ctx.clock.now());
   refuseReserved(input.slug);
+  const noAccess = { access: completeAccess(undefined), access_password: null, access_revision: 0 };
   const row: queries.StatusPageRow = {
     id,
     org_id: ctx.orgId,
@@ -115,6 +121,9 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
     enabled: input.enabled ?? true,
     subscriptions_enabled: input.subscriptions_enabled ?? true,
     branding: checkedBranding(input.branding),
+    ...changedAccess(noAccess, await newAccess(ctx, input.access)),
+    // Of a new page.
+    access_revision: 0,
     logo_hash: null,
     logo_dark_hash: null,
     logo_size: null,
@@ -141,6 +150,8 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
 export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): Promise<StatusPage> {
   requireOwner(ctx, "status_page:write");
   if (patch.slug !== undefined) refuseReserved(patch.slug);
+  if (patch.access !== undefined) await findPage(ctx, id);
+  const access = await newAccess(ctx, patch.access);
   return await inTransaction(ctx, async (own) => {
     const before = await lockedPage(own, id);
     const after: queries.StatusPageRow = {
@@ -150,15 +161,15 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
       enabled: patch.enabled ?? before.enabled,
       subscriptions_enabled: patch.subscriptions_enabled ?? before.subscriptions_enabled,
       branding: patch.branding === undefined ? before.branding : checkedBranding(patch.branding),
+      ...changedAccess(before, access),
       updated_at: new Date(ctx.clock.now()),
     };
-    if (patch.custom_domain !== undefined) {
-      await setDomain(own, id, patch.custom_domain);
-      after.custom_domain = (await queries.selectPage(own.sql, ctx.orgId, id))!.custom_domain;
-    }
+    if (patch.custom_domain !== undefined) await setDomain(own, id, patch.custom_domain);
     await unlessTaken(queries.updatePage(own.sql, after), (cause) => slugTaken(after.slug, cause));
-    await record(own, { resourceId: id, ...differences({ before: auditable(before), after: auditable(after) }) });
-    return await presentOne(own, after);
+    if (isPrivate(after) && !isPrivate(before)) await readdressLogos(own.sql, ctx.orgId, id);
+    const stored = await findPage(own, id);
+    await record(own, { resourceId: id, ...differences({ before: auditable(before), after: auditable(stored) }) });
+    return await presentOne(own, stored);
   });
 }
 
@@ -228,6 +239,13 @@ export async function servedPage(system: Visit): Promise<PageRow | null> {
   );
 }
 
+/** A page of any organisation, published or not; null for an absent one. Public, without scopes. */
+export const pageWithId = async ({ sql }: System, id: string): Promise<PageRow | null> =>
+  complete(await queries.selectPageOfAny(sql, id));
+
+/** The page that the gate has given access to. */
+export const visitedPage = (visit: PageVisit): PageRow => visit.page as PageRow;
+
 /** A page of the organisation, published or not. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */
 export async function pageToPreview(ctx: Ctx, id: string): Promise<PageRow> {
   requireScope(ctx, "status_page:read");
@@ -245,7 +263,7 @@ export const pageBase = ({ config }: System, slug: string): string =>
 
 /** Fields that the stored branding lacks take their default. */
 const complete = (row: queries.StatusPageRow | null): PageRow | null =>
-  row === null ? null : { ...row, branding: branding(row.branding) };
+  row === null ? null : { ...row, branding: branding(row.branding), access: completeAccess(row.access) };
 
 /** Public components of a page, in order. */
 export async function publicComponents(system: System, page: PageRow): Promise<componentQueries.PublicComponentRow[]> {
@@ -271,6 +289,7 @@ const auditable = (row: queries.StatusPageRow) => ({
   subscriptions_enabled: row.subscriptions_enabled,
   custom_domain: row.custom_domain,
   branding: branding(row.branding),
+  access: { ...completeAccess(row.access), revision: row.access_revision },
 });
 
 const branding = (input: BrandingInput | undefined): Branding => ({ ...defaultBranding, ...input });
@@ -309,6 +328,7 @@ async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promis
         enabled: row.enabled,
         subscriptions_enabled: row.subscriptions_enabled,
         branding: branding(row.branding),
+        access: completeAccess(row.access),
         status_url: urlOf(ctx, row, proof?.verified === true, atPath),
         logo_url: logoUrl(ctx, row.logo_hash),
         logo_dark_url: logoUrl(ctx, row.logo_dark_hash),

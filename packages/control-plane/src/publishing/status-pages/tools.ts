@@ -19,14 +19,16 @@ const page = {
   name: customerText("name of the page"),
   url: absent(Text("Public address")),
   enabled: Flag("Published"),
+  access: Text("public, or how it is private"),
 };
 
-const rowOf = ({ id, slug, name, status_url, enabled }: StatusPage) => ({
+const rowOf = ({ id, slug, name, status_url, enabled, access }: StatusPage) => ({
   page_id: id,
   slug,
   name: clipped(name, shortText),
   url: status_url,
   enabled,
+  access: access.mode,
 });
 
 export const statusPageTools: Tool[] = [

@@ -63,7 +63,7 @@ const baseOf = ({ pagePath }: Visit): string => pagePath ?? "/status";
 
 export const subscriberRoutes: Route[] = [
   route("POST", "/status/subscriptions", {
-    auth: "public",
+    auth: "page",
     tag,
     summary: "Subscribe to a status page",
     description:
@@ -72,7 +72,6 @@ export const subscriberRoutes: Route[] = [
     replies: { 202: Accepted, 303: null },
     errors: [
       ...badBodies,
-      "STATUS_PAGE_NOT_FOUND",
       "NOT_FOUND",
       "INVALID_COMPONENT_ID",
       "INVALID_TIME_ZONE",
@@ -97,7 +96,7 @@ export const subscriberRoutes: Route[] = [
     },
   }),
   route("POST", "/status/subscriptions/{token}", {
-    auth: "public",
+    auth: "page",
     tag,
     summary: "Confirm a subscription or choose its components",
     description: "JSON or a form with `confirm` and `component_ids` (null: all).",

@@ -4,7 +4,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { hourMs, minuteMs, dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { checkWebhookUrl } from "../../alerting/channels/service.ts";
-import { type Ctx, inTransaction, requireOwner, type System, type Visit } from "../../platform/context.ts";
+import { type Ctx, inTransaction, requireOwner, type PageVisit, type System } from "../../platform/context.ts";
 import { newToken } from "../../platform/crypto/token.ts";
 import { countEvent } from "../../platform/db/counters.ts";
 import { addressKey } from "../../platform/http/per-ip.ts";
@@ -12,7 +12,7 @@ import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { zoneName } from "@statusmesh/shared/zoned";
-import { getPage, servedPage } from "../status-pages/service.ts";
+import { getPage, visitedPage } from "../status-pages/service.ts";
 import { perPage } from "./import.ts";
 import * as queries from "./queries.ts";
 import { sealSecret } from "./sealing.ts";
@@ -40,7 +40,7 @@ const invalid = (message: string, field: string) => new AppError("INVALID_BODY",
  * STATUS_PAGE_NOT_FOUND, NOT_FOUND where the page has no subscriptions, INVALID_BODY, INVALID_COMPONENT_ID,
  * INVALID_TIME_ZONE, the refusals of a webhook URL, and RATE_LIMITED for too many requests of a visitor.
  */
-export async function subscribe(visit: Visit, input: SubscriptionRequest, ip: string): Promise<void> {
+export async function subscribe(visit: PageVisit, input: SubscriptionRequest, ip: string): Promise<void> {
   const page = await subscribablePage(visit);
   if ((input.email === undefined) === (input.webhook_url === undefined))
     throw invalid("Send either email or webhook_url.", "/email");
@@ -91,34 +91,36 @@ function refuseUnknown(asked: readonly string[] | null | undefined, components: 
 }
 
 /** The served page and its components, for the form. Throws like {@link subscribe}. */
-export async function subscribablePage(visit: Visit) {
-  const page = await servedPage(visit);
-  if (page === null) throw new AppError("STATUS_PAGE_NOT_FOUND", "No status page is published here.");
+export async function subscribablePage(visit: PageVisit) {
+  const page = visitedPage(visit);
   if (!page.subscriptions_enabled) throw new AppError("NOT_FOUND", "This page has no subscriptions.");
   return { ...page, components: await queries.selectComponentsOf(visit.sql, page.id) };
 }
 
-/** A subscription by the token of its mails, with the components of its page; null for an unknown or ended one. */
-export async function subscriptionOf(system: System, token: string) {
-  const row = await queries.selectByToken(system.sql, token);
-  if (row === null) return null;
+/**
+ * A subscription to the page by the token of its mails, with the components of the page; null for an unknown or ended
+ * one, and for one to another page, which this visitor may not be able to read.
+ */
+export async function subscriptionOf(visit: PageVisit, token: string) {
+  const row = await queries.selectByToken(visit.sql, token);
+  if (row === null || row.page_id !== visit.page.id) return null;
   return {
     kind: row.kind,
     address: row.address,
     state: row.state,
     componentIds: row.component_ids,
-    components: await queries.selectComponentsOf(system.sql, row.page_id),
+    components: await queries.selectComponentsOf(visit.sql, row.page_id),
   };
 }
 
 /** Confirms a subscription or changes its components. Throws SUBSCRIPTION_NOT_FOUND and INVALID_COMPONENT_ID. */
-export async function changeSubscription(system: System, token: string, change: SubscriptionChange): Promise<void> {
-  const found = await subscriptionOf(system, token);
+export async function changeSubscription(visit: PageVisit, token: string, change: SubscriptionChange): Promise<void> {
+  const found = await subscriptionOf(visit, token);
   if (found === null)
     throw new AppError("SUBSCRIPTION_NOT_FOUND", "This link is not valid, or the subscription ended.");
   refuseUnknown(change.component_ids, found.components);
-  await queries.updateSubscription(system.sql, token, {
-    confirmAt: change.confirm === true ? new Date(system.clock.now()) : null,
+  await queries.updateSubscription(visit.sql, token, {
+    confirmAt: change.confirm === true ? new Date(visit.clock.now()) : null,
     componentIds: change.component_ids,
   });
 }

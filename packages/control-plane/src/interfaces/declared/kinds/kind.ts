@@ -22,6 +22,8 @@ export interface Judging {
   /** Ids of all channels, those that the apply makes included. */
   readonly channels: ReadonlySet<string>;
   readonly certificates: KnownCertificates;
+  /** Ids of the status pages that have the password that they declare. */
+  readonly samePasswords: ReadonlySet<string>;
   /** Ids of the monitors that have a tag of a window after the apply. */
   readonly tagged: ReadonlyMap<string, readonly string[]>;
   /** Counts the monitors of windows. */

@@ -1,14 +1,17 @@
+import { AppError } from "@statusmesh/shared/errors";
 import { isObject } from "@statusmesh/shared/json";
+import { mask } from "@statusmesh/shared/secrets";
 import { validate } from "@statusmesh/shared/validate";
 import { ComponentCreate, StatusPageCreate, type StatusPagePatch } from "../../../publishing/status-pages/schema.ts";
 import {
+  accessRules,
   domainRules,
   pageRules,
   type StoredPage,
   type WrittenComponent,
   writtenComponent,
 } from "../../../publishing/status-pages/service.ts";
-import { changesBetween, fieldsOf, only } from "../compare.ts";
+import { changedSecret, changesBetween, fieldsOf, only } from "../compare.ts";
 import type { Declared } from "../document.ts";
 import { type Judged, judge, type Judging, listIn, refuse } from "./kind.ts";
 
@@ -42,7 +45,10 @@ export function judgePage(
     return null;
   }
   const domain = judge(judging, pointer, () => domainRules(judging.ctx, wanted));
-  if (branding === undefined || domain === undefined) return null;
+  const access = judge(judging, pointer, () => declaredAccess(page, stored));
+  if (branding === undefined || domain === undefined || access === undefined) return null;
+  // The same password would be hashed anew, and end the access of its readers.
+  const samePassword = stored !== null && judging.samePasswords.has(stored.id);
   const create: PageInput = { page, domain, components };
   const fresh = {
     slug: page.slug,
@@ -51,6 +57,8 @@ export function judgePage(
     ...(stored !== null && !("enabled" in declared.fields) ? {} : { enabled: page.enabled ?? true }),
     subscriptions_enabled: page.subscriptions_enabled ?? true,
     branding,
+    // A page that was made private manually stays so.
+    ...(access === null ? {} : { access: { ...access, password: shownPassword(page, stored, samePassword) } }),
     custom_domain: domain,
     components: components.map((component) => shownComponent(component, judging)),
   };
@@ -65,15 +73,38 @@ export function judgePage(
       ...("enabled" in fresh ? { enabled: stored.enabled } : {}),
       subscriptions_enabled: stored.subscriptions_enabled,
       branding: stored.branding,
+      ...(access === null
+        ? {}
+        : { access: { ...stored.access, password: stored.access_password === null ? null : mask } }),
       custom_domain: stored.custom_domain,
       components: stored.components.map((component) => shownComponent(component, judging)),
     },
     fresh,
   );
   const changed = fieldsOf(changes);
-  const { components: _shown, ...whole } = fresh;
-  const edit = { patch: only(whole, changed), components: changed.has("components") ? components : null };
+  const { components: _shown, access: _masked, ...whole } = fresh;
+  const { password, ...kept } = page.access ?? { mode: "public" as const };
+  const asked = { ...kept, ...(samePassword || password === undefined ? {} : { password }) };
+  const patch = { ...only(whole, changed), ...(changed.has("access") ? { access: asked } : {}) };
+  const edit = { patch, components: changed.has("components") ? components : null };
   return { changes, create, edit };
+}
+
+/** The access that a page declares; null for none. Throws INVALID_BODY. */
+function declaredAccess({ access }: StatusPageCreate, stored: StoredPage | null) {
+  if (access === undefined) return null;
+  const rules = accessRules(access);
+  const hasPassword = access.password !== undefined || (stored?.access_password ?? null) !== null;
+  if (rules.mode === "password" && !hasPassword)
+    throw new AppError("INVALID_BODY", "Set the password that visitors enter.", { field: "/access/password" });
+  return rules;
+}
+
+/** The password as plans show it. */
+function shownPassword({ access }: StatusPageCreate, stored: StoredPage | null, isSame: boolean): string | null {
+  if (access?.mode !== "password") return null;
+  if (access.password !== undefined) return isSame ? mask : changedSecret;
+  return stored?.access_password == null ? null : mask;
 }
 
 /** A component as plans show it: without its state, which is initial only. */

@@ -1,0 +1,55 @@
+import Type, { type Static } from "typebox";
+import { Line } from "@statusmesh/shared/text";
+import { Closed, nullable, OneOf } from "../../platform/http/wire.ts";
+
+const accessModes = ["public", "password"] as const;
+
+const fields = {
+  mode: OneOf(accessModes, "public: everybody; password: who knows the password of the page", "public"),
+  open_networks: Type.Array(
+    Type.String({
+      maxLength: 50,
+      description: "An address, or a network in CIDR notation",
+      examples: ["192.0.2.0/24"],
+    }),
+    {
+      maxItems: 100,
+      description: "Networks that read a private page without being asked; addresses as server.trusted_proxies says",
+      examples: [["192.0.2.0/24"]],
+    },
+  ),
+  title: nullable(
+    Line({
+      maxLength: 80,
+      description: 'Heading of the form, which strangers see; null: "This page is private"',
+      examples: ["Status of Acme"],
+    }),
+  ),
+};
+
+/** Who reads a page. */
+export const Access = Closed(fields, { title: "PageAccess", description: "Who reads the page" });
+export type Access = Static<typeof Access>;
+
+/** Access in a request: omitted fields take their default, and an omitted password stays. */
+export const AccessInput = Closed(
+  {
+    mode: fields.mode,
+    password: Type.Optional(
+      Type.String({
+        minLength: 8,
+        maxLength: 256,
+        description: "Password of the page, 8 to 256 characters; never read back. Omitted, the present one stays",
+        examples: ["correct horse battery staple"],
+      }),
+    ),
+    open_networks: Type.Optional(Type.Unsafe<string[]>({ ...fields.open_networks, default: [] })),
+    title: Type.Optional(Type.Unsafe<string | null>({ ...fields.title, default: null })),
+  },
+  {
+    title: "PageAccessInput",
+    description: "Replaces the access as a whole, the password aside: omitted fields take their default",
+    examples: [{ mode: "password", password: "correct horse battery staple" }],
+  },
+);
+export type AccessInput = Static<typeof AccessInput>;

@@ -1,0 +1,85 @@
+import { AppError } from "@statusmesh/shared/errors";
+import { messageOf } from "@statusmesh/shared/thrown";
+import { addressList } from "@statusmesh/shared/net/address";
+import { hashPassword, verifyPassword, withPlace } from "../../access/auth/service.ts";
+import type { Ctx } from "../../platform/context.ts";
+import type { Access, AccessInput } from "./access-schema.ts";
+import type { StatusPageRow } from "./queries.ts";
+
+/** A longer text is no password of a page; code units. */
+const maxTyped = 512;
+
+const publicAccess: Access = { mode: "public", open_networks: [], title: null };
+
+/** Fields that the stored access lacks take their default. */
+export const completeAccess = (stored: Partial<Access> | undefined): Access => ({ ...publicAccess, ...stored });
+
+/** The access that an input asks for, without its password. Throws INVALID_BODY for a bad network. */
+export function accessRules(input: AccessInput | undefined): Access {
+  const { password: _, ...wanted }: AccessInput = input ?? publicAccess;
+  for (const [at, network] of (wanted.open_networks ?? []).entries()) {
+    try {
+      addressList([network]);
+    } catch (error) {
+      throw invalid(`${messageOf(error)}; write 192.0.2.17 or 192.0.2.0/24.`, `/access/open_networks/${at}`);
+    }
+  }
+  return completeAccess(wanted);
+}
+
+/** What is stored of the access of a page. */
+export type StoredAccess = Pick<StatusPageRow, "access" | "access_password" | "access_revision">;
+
+/** The access that an input asks for, with the hash of its password. It takes 0.25 s, so no transaction is open. */
+export interface NewAccess {
+  readonly access: Access;
+  /** Null: the present password stays. */
+  readonly hash: string | null;
+}
+
+/** Checks an input and hashes its password. Throws INVALID_BODY and RATE_LIMITED. */
+export async function newAccess(ctx: Ctx, input: AccessInput | undefined): Promise<NewAccess | null> {
+  if (input === undefined) return null;
+  const access = accessRules(input);
+  const { password } = input;
+  const hash =
+    password === undefined ? null : await withPlace(`user ${ctx.userId}`, true, () => hashPassword(password));
+  return { access, hash };
+}
+
+/** The access after a change; null changes nothing. Throws INVALID_BODY for a password that is missing. */
+export function changedAccess(before: StoredAccess, change: NewAccess | null): StoredAccess {
+  if (change === null) {
+    // The fields alone: `before` may be a whole row.
+    const { access, access_password, access_revision } = before;
+    return { access, access_password, access_revision };
+  }
+  const { access, hash } = change;
+  const kept = access.mode === "password" ? (hash ?? before.access_password) : null;
+  if (access.mode === "password" && kept === null)
+    throw invalid("Set the password that visitors enter.", "/access/password");
+  const isNew = access.mode !== before.access.mode || kept !== before.access_password;
+  return { access, access_password: kept, access_revision: before.access_revision + (isNew ? 1 : 0) };
+}
+
+export const isPrivate = ({ access }: Pick<StatusPageRow, "access">): boolean => access.mode !== "public";
+
+/** Whether this is the password of the page. It takes 0.25 s. */
+export const isPasswordOf = async (
+  { access_password: hash }: Pick<StatusPageRow, "access_password">,
+  password: string,
+): Promise<boolean> => (await verifyPassword(password, hash)).matches;
+
+/** The ids of those pages whose stored password is the given one. Throws RATE_LIMITED. */
+export async function pagesWithPasswords(
+  ctx: Ctx,
+  pages: readonly { page: Pick<StatusPageRow, "id" | "access_password"> | null; password: unknown }[],
+): Promise<ReadonlySet<string>> {
+  const same = new Set<string>();
+  for (const { page, password } of pages)
+    if (page !== null && page.access_password !== null && typeof password === "string" && password.length <= maxTyped)
+      if (await withPlace(`user ${ctx.userId}`, true, () => isPasswordOf(page, password))) same.add(page.id);
+  return same;
+}
+
+const invalid = (message: string, field: string) => new AppError("INVALID_BODY", message, { field });

@@ -1,0 +1,346 @@
+import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
+import { allPages } from "@statusmesh/control-plane/app";
+import { isForVisitors, type Route } from "@statusmesh/control-plane/platform/http/route";
+import { newId } from "@statusmesh/shared/ids";
+import { type Answer, type Client, connect, type Json } from "../harness/api.ts";
+import { castIn, tokenOf } from "../harness/cast.ts";
+import { cloneDatabase } from "../harness/database.ts";
+import { serveHere } from "../harness/in-process.ts";
+import { routes } from "./declared.ts";
+import { make } from "./isolation/things.ts";
+
+/*
+ * A private page gives nothing to a visitor without access, at any address. The addresses are derived from the declared
+ * routes and pages, so that a new one is covered at once; replies are searched for texts that only the page has.
+ */
+
+const base = "status.example.org";
+const publicHost = "watch.example.org";
+const database = await cloneDatabase(t);
+const { sql } = database;
+const { olga, milan, xenia } = await castIn(sql);
+const url = await serveHere(t, database, {
+  SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+  SM_SERVER__PUBLIC_URL: `http://${publicHost}`,
+  SM_SERVER__TRUSTED_PROXIES: "127.0.0.1",
+  SM_TENANCY__SUBDOMAIN_PUBLIC_ROUTES: "true",
+  SM_PUBLIC_STATUS__BASE_DOMAIN: base,
+  SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
+});
+const visitor = connect(t, url, null).with({ host: publicHost });
+const owner = visitor.with({ authorization: `Bearer ${olga.token}` });
+
+const home = { orgId: olga.orgId, userId: olga.userId, ownerId: olga.userId, memberId: milan.userId };
+/** A page with every text that visitors see; each holds `word`. */
+async function planted(word: string, slug: string, access: Json) {
+  const { id } = (
+    await owner.post("/api/v1/status-pages", {
+      slug,
+      name: `${word} page`,
+      access,
+      branding: { display_name: `${word} heading`, about: `${word} about`, website_url: `https://${word}.example/` },
+    })
+  ).body;
+  const component = await make.component(sql, home, id);
+  await sql`
+    update status_page_components set public_name = ${`${word} name`}, public_description = ${`${word} description`},
+      public_group = ${`${word} group`} where page_id = ${id}`;
+  const incident = await make.incident(sql, home, "");
+  await sql`
+    update incidents set target_id = ${component}, public_title = ${`${word} title`},
+      public_description = ${`${word} words`} where id = ${incident}`;
+  await sql`
+    insert into incident_updates (id, org_id, incident_id, phase, message, created_at)
+    values (${newId()}, ${home.orgId}, ${incident}, 'identified', ${`${word} update`}, now())`;
+  const domain = `${word}.example.com`;
+  await sql`
+    insert into status_page_domains (page_id, org_id, domain, token, verified_at, created_at)
+    values (${id}, ${home.orgId}, ${domain}, ${newId()}, now(), now())`;
+  return { id, slug, component, incident, domain, token: await make.subscriber(sql, home, id) };
+}
+
+const password = "open sesame";
+const hidden = await planted("zanzibar", "vault", { mode: "password", password });
+const other = await planted("madagascar", "cellar", { mode: "password", password: "another one" });
+const open = await planted("mauritius", "open", { mode: "public" });
+type Planted = typeof hidden;
+const secrets = /zanzibar/i;
+const image = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
+const logo = async ({ id }: Planted): Promise<string> =>
+  new URL((await owner.get(`/api/v1/status-pages/${id}`)).body.logo_url).pathname;
+for (const page of [hidden, open]) await owner.send("PUT", `/api/v1/status-pages/${page.id}/logo`, { json: { image } });
+
+/** A request of the page: what its declaration says, and whether the gate stands in front of it. */
+interface Asked {
+  method: string;
+  path: string;
+  gated: boolean;
+}
+
+const filled = (path: string, { slug, component, incident, token }: Planted): string =>
+  path
+    .replace("{slug}", slug)
+    .replace("{token}", token)
+    .replace("{id}", path.includes("incidents") ? incident : component);
+
+/** Everything that is served without an account. */
+function requestsOf(page: Planted): Asked[] {
+  const ofRoutes = routes
+    .filter((route: Route) => isForVisitors(route))
+    // A one-click unsubscription passes the gate and shows nothing (RFC 8058).
+    .filter(({ path }) => !path.endsWith("/unsubscribe"))
+    .map(({ method, path, auth }) => ({ method, path: filled(path, page), gated: auth === "page" }));
+  const ofPages = allPages({ github: null, google: null, oidc: null })
+    .filter(({ auth }) => auth === "public")
+    .map(({ path }) => ({ method: "GET", path: filled(path, page), gated: path.startsWith("/status") }))
+    .filter(({ path }) => !path.endsWith("/unsubscribe"));
+  return [...ofRoutes, ...ofPages];
+}
+
+interface Place {
+  host: string;
+  at(path: string): string;
+}
+const asIs = (path: string): string => path;
+/** Every spelling of the hosts of a page, and its path on the console's host. */
+const placesOf = ({ slug, domain }: Planted): readonly [Place, ...Place[]] => [
+  {
+    host: publicHost,
+    at: (path) =>
+      /^\/(?:status-assets|api\/status-page)\//.test(path)
+        ? path
+        : path.replace(/^\/status(?=\/|$)|^(?=\/)/, `/status/${slug}`),
+  },
+  { host: `${slug}.${base}`, at: asIs },
+  { host: `${slug.toUpperCase()}.${base.toUpperCase()}`, at: asIs },
+  { host: `${slug}.${base}.:8080`, at: asIs },
+  { host: domain, at: asIs },
+  { host: `${domain.toUpperCase()}:443`, at: asIs },
+];
+const isAt = (place: Place, path: string): boolean =>
+  !path.startsWith("/api/status-page/") || place.host === publicHost;
+
+const cookieOf = ({ headers }: Answer): string => headers["set-cookie"]?.[0]?.split(";")[0] ?? "";
+const enter = async (page: Planted, word: string): Promise<Answer> =>
+  await visitor.post(`/status/${page.slug}/access`, { password: word });
+const before = cookieOf(await enter(hidden, password));
+const changed = "open barley";
+await owner.patch(`/api/v1/status-pages/${hidden.id}`, { access: { mode: "password", password: changed } });
+const cookie = cookieOf(await enter(hidden, changed));
+// As often as that of the hidden page: their cookies differ in the page alone.
+await owner.patch(`/api/v1/status-pages/${other.id}`, { access: { mode: "password", password: "another one" } });
+const elsewhere = cookieOf(await enter(other, "another one"));
+const reader = visitor.with({ cookie });
+
+const formerMember = await tokenOf(sql, milan);
+await sql`delete from memberships where user_id = ${milan.userId}`;
+
+const renamed = elsewhere.replace(other.id, hidden.id);
+const later = cookie.replace(/=\d/, "=9");
+const strangers: Record<string, Client> = {
+  "a stranger": visitor,
+  "a reader of another page": visitor.with({ cookie: `${elsewhere}; ${renamed}` }),
+  "a cookie of the last password": visitor.with({ cookie: before }),
+  "a cookie with another expiry": visitor.with({ cookie: later }),
+  "a former member": visitor.with({ authorization: `Bearer ${formerMember}` }),
+  "an owner of another organisation": visitor.with({ authorization: `Bearer ${xenia.token}` }),
+  "that owner, who names this organisation": visitor.with({
+    authorization: `Bearer ${xenia.token}`,
+    "x-sm-org": olga.orgSlug,
+  }),
+  "a token with another scope": visitor.with({
+    authorization: `Bearer ${await tokenOf(sql, olga, { scopes: ["targets:read"] })}`,
+  }),
+  "another address behind a proxy that nobody trusts": visitor.with({ "x-forwarded-for": "192.0.2.1, 198.51.100.1" }),
+};
+
+/** Ids and words of the hidden page that the request does not name. */
+function leaksOf({ text, headers }: Answer, path: string): string[] {
+  const whole = `${JSON.stringify(headers)} ${text}`;
+  const ids = [hidden.id, hidden.component, hidden.incident, hidden.token].filter((id) => !path.includes(id));
+  return [...ids.filter((id) => whole.includes(id)), ...(secrets.exec(whole) ?? [])];
+}
+
+t.test("no address of a private page gives anything to a visitor without access", async (t) => {
+  t.ok(before && cookie && elsewhere && before !== cookie, "three cookies");
+  const all = [...requestsOf(hidden), { method: "GET", path: await logo(hidden), gated: true }];
+  const gated = all.filter((one) => one.gated);
+  t.ok(gated.length >= 18, `${gated.length} requests have a gate`);
+  let asked = 0;
+  const refuses = async (who: string, client: Client, { method, path, gated }: Asked, place: Place) => {
+    const headers = { host: place.host, accept: "text/html" };
+    const answer = await client.send(method, place.at(path), { headers, ...(method === "GET" ? {} : { json: {} }) });
+    asked++;
+    const about = `${method} ${place.host}${place.at(path)} by ${who}`;
+    t.strictSame(leaksOf(answer, path), [], about);
+    if (!gated) return answer;
+    matchObject(
+      t,
+      { status: answer.status, cache: answer.headers["cache-control"], etag: answer.headers.etag },
+      { status: 401, cache: "no-store", etag: undefined },
+      about,
+    );
+    return answer;
+  };
+  for (const one of all)
+    for (const place of placesOf(hidden).filter((it) => isAt(it, one.path)))
+      await refuses("a stranger", visitor, one, place);
+  // Readers of a moment ago have filled every cache.
+  const [path, host] = placesOf(hidden) as [Place, Place];
+  for (const place of [path, host])
+    for (const one of gated.filter((it) => it.method === "GET" && isAt(place, it.path))) {
+      const at = `${place.host}${place.at(one.path)}`;
+      const headers = { host: place.host };
+      const answer = await reader.send("GET", place.at(one.path), { headers });
+      matchObject(
+        t,
+        { status: answer.status, cache: answer.headers["cache-control"], robots: answer.headers["x-robots-tag"] },
+        // Pages about a token are in no cache at all.
+        { status: 200, cache: one.path.includes("subscri") ? "no-store" : "private, max-age=10", robots: "noindex" },
+        `${at} by a reader`,
+      );
+      t.match(answer.headers.vary, /Cookie, Authorization/, at);
+      const { etag = '"none"' } = answer.headers;
+      if (etag !== '"none"')
+        t.equal(
+          (await reader.send("GET", place.at(one.path), { headers: { ...headers, "if-none-match": etag } })).status,
+          304,
+          at,
+        );
+      for (const [who, client] of Object.entries(strangers)) await refuses(who, client, one, place);
+      for (const tag of [etag, "*"])
+        await refuses("a stranger with a tag", visitor.with({ "if-none-match": tag }), one, place);
+      await refuses("a stranger with HEAD", visitor, { ...one, method: "HEAD" }, place);
+    }
+  t.comment(`${asked} requests`);
+});
+
+t.test("what is refused has the shape of what was requested", async (t) => {
+  const at = { host: `vault.${base}` };
+  const [page, data, badge, feed, llms, image] = await Promise.all(
+    [
+      "/",
+      "/api/public/v1/status",
+      "/api/public/v1/badge.svg",
+      "/api/public/v1/incidents.rss",
+      "/llms.txt",
+      await logo(hidden),
+    ].map((path) => visitor.with(at).get(path)),
+  );
+  t.match(page!.text, /<h1>This page is private<\/h1>[^]*action="\/status\/access"[^]*type="password"/);
+  for (const one of [data!, feed!, llms!]) t.equal(JSON.parse(one.text).error.code, "PAGE_ACCESS");
+  for (const one of [badge!, image!])
+    matchObject(t, one, { headers: { "content-type": /^image\/svg\+xml/ }, text: /private/ });
+  const kuma = await visitor.get("/api/status-page/heartbeat/vault");
+  matchObject(t, kuma, { status: 401, body: { error: { code: "PAGE_ACCESS" } } });
+});
+
+t.test("a draft that is private, and an unknown page, are one and the same", async (t) => {
+  const draft = await planted("comoros", "draft", { mode: "password", password });
+  await owner.patch(`/api/v1/status-pages/${draft.id}`, { enabled: false });
+  for (const { method, path } of requestsOf(draft).filter((one) => one.gated && one.method === "GET")) {
+    const [one, none] = [placesOf(draft)[0], placesOf({ ...draft, slug: "nobody" })[0]];
+    const ask = async (at: string) => {
+      const { status, text } = await visitor.send(method, at, {
+        headers: { traceparent: `00-${"12".repeat(16)}-${"34".repeat(8)}-01` },
+      });
+      return { status, text: text.replaceAll(/draft|nobody/g, "<slug>") };
+    };
+    const named = (place: Place) => place.at(path.replace("/draft", "/nobody"));
+    t.strictSame(await ask(one.at(path)), await ask(named(none)), path);
+  }
+});
+
+t.test("what opens a private page: its password, an open network, a token of the organisation", async (t) => {
+  const status = { host: `vault.${base}` };
+  const read = async (client: Client) => (await client.with(status).get("/api/public/v1/status")).status;
+  t.equal(await read(reader), 200);
+  const reading = await tokenOf(sql, olga, { scopes: ["status_page:read"] });
+  t.equal(await read(visitor.with({ authorization: `Bearer ${reading}` })), 200);
+  const unbound = await tokenOf(sql, olga, { scopes: ["status_page:read"], bound: false });
+  t.equal(await read(visitor.with({ authorization: `Bearer ${unbound}` })), 200, "without the header X-Sm-Org");
+  const access = {
+    mode: "password",
+    open_networks: ["198.51.100.0/24", "2001:db8::/32"],
+    title: "Status of the vault",
+  };
+  await owner.patch(`/api/v1/status-pages/${hidden.id}`, { access });
+  for (const [address, wanted] of [
+    ["198.51.100.7", 200],
+    ["2001:db8::7", 200],
+    ["192.0.2.7", 401],
+  ] as const)
+    t.equal(await read(visitor.with({ "x-forwarded-for": address })), wanted, address);
+  t.equal(await read(reader), 200, "networks and title leave the password and its readers as they are");
+  const form = await visitor.with(status).get("/status/incidents?updates=all");
+  t.match(form.text, /<h1>Status of the vault<\/h1>[^]*value="\/status\/incidents\?updates=all"/);
+  // An id of another page is absent on this one.
+  for (const path of [`components/${other.component}/history`, `incidents/${other.incident}`])
+    t.equal((await reader.with(status).get(`/api/public/v1/${path}`)).status, 404, path);
+  for (const page of [other, open])
+    t.equal(
+      (await visitor.with({ cookie: elsewhere }).get(`/status/${page.slug}/subscriptions/${hidden.token}`)).status,
+      404,
+    );
+});
+
+t.test("the form leads back, and ten wrong passwords a minute are the last ones that are judged", async (t) => {
+  const from = visitor.with({ "x-forwarded-for": "203.0.113.9", "content-type": "application/x-www-form-urlencoded" });
+  const send = (word: string, next = "/status/vault/incidents") =>
+    from.send("POST", "/status/vault/access", { body: new URLSearchParams({ password: word, next }).toString() });
+  for (const [next, location] of [
+    ["/status/vault/incidents?updates=all", "/status/vault/incidents?updates=all"],
+    ["//evil.example/", "/status/vault"],
+    ["/status/vaults", "/status/vault"],
+    ["/status/vault/\\evil", "/status/vault/\\evil"],
+  ])
+    matchObject(t, await send(changed, next), {
+      status: 303,
+      headers: { location, "set-cookie": [/HttpOnly; SameSite=Lax/] },
+    });
+  const wrong = await send("wrong words");
+  matchObject(t, wrong, {
+    status: 303,
+    headers: { location: "/status/vault/incidents?problem=wrong", "set-cookie": undefined },
+  });
+  const form = await visitor.get(wrong.headers.location!);
+  matchObject(t, form, { status: 401, text: /role="alert">The password is wrong/ });
+  const tries = async () =>
+    (await sql<{ count: number }[]>`select count from counters where key like 'page_password:%' and count > 0`)[0]
+      ?.count;
+  t.equal(await tries(), 1, "right passwords are not counted");
+  // Each of nine more would take a quarter of a second.
+  await sql`update counters set count = 10 where key like 'page_password:%'`;
+  matchObject(t, await send(changed), { status: 303, headers: { location: /problem=limit/, "set-cookie": undefined } });
+  const other = await visitor
+    .with({ "x-forwarded-for": "203.0.113.10" })
+    .post("/status/vault/access", { password: changed });
+  t.equal(other.status, 204, "another visitor is not held up");
+});
+
+t.test(
+  "/status and /llms.txt are those of the oldest public page, and a page that becomes private leaves at once",
+  async (t) => {
+    for (const path of ["/status", "/llms.txt", "/api/public/v1/status"])
+      t.match((await visitor.get(path)).text, /mauritius/, path);
+    const address = await logo(open);
+    const kept = (await visitor.get(`/status/open`)).headers.etag!;
+    matchObject(t, await visitor.get(address), { status: 200, headers: { "cache-control": /immutable/ } });
+    await owner.patch(`/api/v1/status-pages/${open.id}`, { access: { mode: "password", password } });
+    t.equal((await visitor.with({ "if-none-match": kept }).get("/status/open")).status, 401);
+    t.equal((await visitor.get("/status")).status, 404, "no page is public");
+    t.not(await logo(open), address, "its logo has a new address");
+    t.equal((await visitor.get(address)).status, 404);
+    t.equal((await visitor.get(await logo(open))).status, 401);
+    t.equal((await visitor.get(`/api/public/v1/tls-ask?domain=open.${base}`)).status, 200, "and its certificate");
+  },
+);
+
+t.test("a one-click unsubscription passes the gate and shows nothing", async (t) => {
+  const done = await visitor
+    .with({ accept: "text/html" })
+    .post(`/status/vault/subscriptions/${hidden.token}/unsubscribe`);
+  t.strictSame(leaksOf(done, done.headers.location ?? ""), []);
+  t.strictSame([...(await sql`select 1 from subscribers where token = ${hidden.token}`)], []);
+});
