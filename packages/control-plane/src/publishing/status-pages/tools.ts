@@ -19,23 +19,21 @@ const page = {
   name: customerText("name of the page"),
   url: absent(Text("Public address")),
   enabled: Flag("Published"),
-  access: Text("public, or how it is private"),
 };
 
-const rowOf = ({ id, slug, name, status_url, enabled, access }: StatusPage) => ({
+const rowOf = ({ id, slug, name, status_url, enabled }: StatusPage) => ({
   page_id: id,
   slug,
   name: clipped(name, shortText),
   url: status_url,
   enabled,
-  access: access.mode,
 });
 
 export const statusPageTools: Tool[] = [
   tool({
     name: "list_status_pages",
     title: "List status pages",
-    description: "The public status pages of the organisation with their ids and addresses.",
+    description: "Status pages of the organisation with ids and addresses.",
     scope: "status_page:read",
     input: Closed({
       limit: Type.Integer({ minimum: 1, maximum: 100, default: 20, description: "Rows per page" }),
@@ -68,6 +66,7 @@ export const statusPageTools: Tool[] = [
     input: Closed({ page_id: IdText({ maxLength: 100, description: "From list_status_pages" }) }),
     output: Closed({
       ...page,
+      access: Text("public, or how it is private"),
       components: Type.Array(
         Closed({
           monitor_id: absent(Type.String()),
@@ -95,6 +94,7 @@ export const statusPageTools: Tool[] = [
       );
       return {
         ...rowOf(found),
+        access: found.access.mode,
         components: rows,
         left_out: total - rows.length,
         console_url: consoleUrl(ctx, `/status-pages/${page_id}`),
