@@ -89,7 +89,10 @@ function read(control) {
 function settle(control) {
   if (isHttpUrl(control)) {
     const url = urlOf(control.value);
-    if (url !== null && !hasScheme.test(control.value.trim())) put(control, url.href);
+    if (url !== null && !hasScheme.test(control.value.trim())) {
+      put(control, url.href);
+      control.dataset.assumed = url.href;
+    }
     if (url !== null) suggestName(control.form, control.value);
   } else if (/^\/check\/(host|domain)$/.test(control.name)) {
     const found = hostAndPort(control.value);
@@ -99,6 +102,15 @@ function settle(control) {
     if (port && found.port !== null) put(port, found.port);
     suggestName(control.form, found.host);
   }
+}
+
+/** Takes http where nobody typed https and the test has found a port that speaks no TLS. */
+function takeHttp(form) {
+  const control = form.querySelector('[data-when="/check/type=http"] [name="/check/url"]');
+  if (control.disabled || control.value !== control.dataset.assumed) return;
+  put(control, control.value.replace(/^https/, "http"));
+  announce("The port speaks http only. Checked by http.");
+  control.dispatchEvent(new Event("change", { bubbles: true }));
 }
 
 /** Chooses the preset of the interval that the number has, and shows the number where none has it. */
@@ -117,6 +129,7 @@ function showInterval(box) {
 /** Lets the form of a monitor understand addresses and intervals. */
 export function addresses() {
   document.addEventListener("input", (event) => isHttpUrl(event.target) && read(event.target));
+  document.addEventListener("no-tls", (event) => takeHttp(event.target));
   document.addEventListener("change", (event) => {
     const { target } = event;
     if (target.closest("[data-addressed]")) settle(target);

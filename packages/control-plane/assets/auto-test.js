@@ -27,7 +27,8 @@ export function autoTest() {
   let timer;
   const attempt = () => {
     const check = checkIn(form, button.dataset.part);
-    if (check === null || !onlyReads(check) || button.disabled) return;
+    if (check === null || !onlyReads(check)) return;
+    if (button.disabled) return later();
     const regions = [...form.querySelectorAll('[name="/regions"]:checked:enabled')].map(({ value }) => value);
     const now = JSON.stringify([check, regions]);
     if (now === tested) return;

@@ -29,8 +29,12 @@ function progress(title, form = null) {
 /** Longest error that is sent to be put into words: an address has room for about 16 kB. */
 const maxError = 1000;
 
+/** What a result says of an https URL whose port speaks http (net/tls.ts of the shared package). */
+const noTls = "the server does not speak TLS on this port";
+
 /** A result as the server draws it. `of` is `test`, `now`, or `region` for one of several. */
-async function finding(of, result, warnings = []) {
+async function finding(of, result, warnings = [], form = null) {
+  if (result.error === noTls) form?.dispatchEvent(new Event("no-tls", { bubbles: true }));
   const known = { ...result, error: result.error?.slice(0, maxError) };
   const query = new URLSearchParams({ of, result: JSON.stringify(known), fragment: "1" });
   const box = el("div");
@@ -90,7 +94,7 @@ async function testFrom(form, regions, check, { test: route, part }, isAuto) {
   }
   const results = answers.filter(({ ok }) => ok).map(({ data }) => data);
   const [worst] = results.sort((a, b) => worstFirst.indexOf(a.result.status) - worstFirst.indexOf(b.result.status));
-  if (worst) panel.append(...(await finding("test", worst.result, worst.warnings)));
+  if (worst) panel.append(...(await finding("test", worst.result, worst.warnings, form)));
 }
 
 /**
@@ -119,7 +123,7 @@ async function test(button, isAuto) {
     done();
     return isAuto || showError(form, answer.error, whole ? "" : part);
   }
-  if (answer.data.result) done(...(await finding("test", answer.data.result, answer.data.warnings)));
+  if (answer.data.result) done(...(await finding("test", answer.data.result, answer.data.warnings, form)));
   else {
     const which = value ? "destination typed here" : "stored destination";
     const words = button.dataset.testStored ? `Test message accepted by the ${which}.` : "Test message accepted.";
