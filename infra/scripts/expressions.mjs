@@ -1,16 +1,20 @@
 // npm run expressions: regular expressions of the product are applied to texts of others, so each of them is linear in
 // the length of the text. Those that are not are listed in infra/expressions.json with the bound of their input.
 // infra/expressions.txt remembers which ones recheck has found linear: it judges new ones only, in 0.2 s each.
-// `--write` updates it, `--all` judges all of them again (two minutes).
+// `--write` updates it, `--all` judges all of them again (two minutes). Files that are named are judged alone.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join, relative } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import ts from "typescript";
 import { root } from "./prepare.mjs";
 
 const args = process.argv.slice(2);
+const named = args.filter((arg) => !arg.startsWith("--"));
 const rememberedFile = join(root, "infra/expressions.txt");
-const exceptions = JSON.parse(readFileSync(join(root, "infra/expressions.json"), "utf8"));
+const exceptions =
+  named.length > 0
+    ? { literal: [], composed: [] }
+    : JSON.parse(readFileSync(join(root, "infra/expressions.json"), "utf8"));
 const folders = [
   ...["shared", "agent", "cli", "control-plane"].map((name) => `packages/${name}/src`),
   "packages/control-plane/assets",
@@ -20,11 +24,13 @@ const timeout = 20_000;
 /** Without repetition, or with one of a bounded number of single characters, every search is linear. */
 const repeats = /(?:[^\\]|^)(?:\\\\)*(?:[*+]|\{\d+,\d*\})/;
 
-const files = folders.flatMap((folder) =>
-  readdirSync(join(root, folder), { recursive: true })
-    .map((name) => join(root, folder, name))
-    .filter((path) => /\.(?:ts|js)$/.test(path) && !/\.test\.|\.cases\.|[/\\]testing/.test(path)),
-);
+const all = () =>
+  folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true })
+      .map((name) => join(root, folder, name))
+      .filter((path) => /\.(?:ts|js)$/.test(path) && !/\.test\.|\.cases\.|[/\\]testing/.test(path)),
+  );
+const files = named.length > 0 ? named.map((path) => resolve(path)) : all();
 const sources = new Map();
 const sourceOf = (path) => {
   if (!sources.has(path) && existsSync(path))
@@ -150,7 +156,8 @@ for (const { expression } of exceptions.literal)
   if (!found.has(expression)) faults.push(`infra/expressions.json: ${expression} is listed and not there`);
 for (const { expression } of exceptions.composed)
   if (!composed.has(expression)) faults.push(`infra/expressions.json: ${expression} is listed and not there`);
-if (args.includes("--write")) writeFileSync(rememberedFile, `${header}\n${linear.sort().join("\n")}\n`);
+if (named.length === 0 && args.includes("--write"))
+  writeFileSync(rememberedFile, `${header}\n${linear.sort().join("\n")}\n`);
 if (faults.length > 0) {
   console.error(faults.join("\n"));
   console.error("\nWrite the search without a repetition that can begin at each character, or bound the text and add");

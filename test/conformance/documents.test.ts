@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
@@ -191,4 +191,23 @@ t.test("docs/testing.md names every word of SM_TEST_REQUIRE", (t) => {
   const words = table.split("\n").flatMap((line) => [...(line.split("|")[1] ?? "").matchAll(/`(\w+)`/g)]);
   t.strictSame(words.map(([, word]) => word!).sort(), [...requirementWords].sort());
   t.end();
+});
+
+t.test("the checker of expressions names one that is not linear, and one that nobody can judge", async (t) => {
+  const planted = String.raw`
+    export const blanks = /\{\{\s*\s*\s*\}\}/;
+    export const words = /^[a-z]+$/;
+    export const made = (name: string) => new RegExp(name + "+");`;
+  const file = join(t.testdir({ "planted.ts": planted }), "planted.ts");
+  const { status, stderr } = spawnSync(process.execPath, [join(root, "infra/scripts/expressions.mjs"), file], {
+    encoding: "utf8",
+  });
+  t.equal(status, 1);
+  t.same(
+    [...stderr.matchAll(/^.*planted\.ts:(\d): .* is (.*)$/gm)].map(([, line, what]) => [line, what]),
+    [
+      ["2", "not linear (3rd degree polynomial)"],
+      ["4", "composed at run time"],
+    ],
+  );
 });
