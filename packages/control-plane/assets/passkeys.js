@@ -1,6 +1,5 @@
 import { call } from "./api.js";
 import { bytesOf, textOf } from "./base64url.js";
-import { nameOfBrowser } from "./browser-name.js";
 import { onSubmit, whileDisabled } from "./dom.js";
 import { clearErrors, showError } from "./form.js";
 import { leaveFor } from "./leave.js";
@@ -69,7 +68,8 @@ export function passkeys() {
     const state = canUse(box.dataset.passkeys) ? "ready" : "elsewhere";
     for (const part of box.querySelectorAll("[data-state]")) part.hidden = part.dataset.state !== state;
     const name = box.querySelector("[name='/name']");
-    if (name?.value === "") name.value = nameOfBrowser();
+    // The sign-in page has no such field.
+    if (name?.value === "") void import("./browser-name.js").then((module) => (name.value ||= module.nameOfBrowser()));
   }
   onSubmit("[data-passkey-proof]", (form) => submit(form, () => prove(form.dataset.passkeyProof)));
   onSubmit("[data-passkey-add]", (form) => submit(form, () => add(form.elements["/name"].value)));
