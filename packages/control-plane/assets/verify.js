@@ -44,7 +44,7 @@ export function confirmed({ message, details }) {
     form,
   );
   async function byPasskey(pressed) {
-    const { prove: provePasskey } = await import("./passkeys.js");
+    const { prove: provePasskey } = await import("./webauthn.js");
     const answer = await whileDisabled(pressed, () => provePasskey("/api/v1/sessions/current/verify"));
     if (answer.ok) return dialog.close("fresh");
     problem.textContent = answer.error.message;
