@@ -100,9 +100,11 @@ export async function needsPassword(ctx: Ctx): Promise<boolean> {
   return (await waysToSignIn(ctx, ctx.userId)).length === 0;
 }
 
-/** True for a session that has proven a second factor, and for a token whose user has one. */
-export async function hasProvenSecondFactor({ sql, actor, userId }: Ctx): Promise<boolean> {
-  return actor.type === "session" ? await isSecondFactorSession(sql, actor.id) : await hasSecondFactor(sql, userId);
+/** True for a session that has proven a second factor or a passkey, and for a token whose user has one. */
+export async function hasProvenSecondFactor(ctx: Ctx): Promise<boolean> {
+  const { sql, actor, userId } = ctx;
+  if (actor.type === "session") return await isSecondFactorSession(sql, actor.id);
+  return (await hasSecondFactor(sql, userId)) || (await hasPasskey(ctx, userId));
 }
 
 /** What the account page shows of the caller's factors. */
