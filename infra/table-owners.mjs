@@ -70,8 +70,10 @@ export const folders = {
       "failure_snapshots",
       "incident_events",
       "incident_outages",
+      "group_spans",
       "incident_updates",
       "incidents",
+      "target_groups",
       "target_states",
     ],
     joins: {
@@ -81,7 +83,12 @@ export const folders = {
       "whether a notice was written": ["deliveries"],
       "channels of a monitor and of an escalation ladder": ["channels", "target_alerts"],
       "snoozes hold notices": ["snoozes"],
-      "dependencies hold openings, and who is checked once more": ["target_dependencies", "target_regions"],
+      "dependencies and groups hold openings, and who is checked once more": [
+        "group_members",
+        "holding_monitors",
+        "target_dependencies",
+        "target_regions",
+      ],
       "active maintenance windows": ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
       "name of the monitor, and whether it keeps failed responses": ["targets"],
       "incidents on status pages": ["status_page_components"],
@@ -196,6 +203,7 @@ export const folders = {
     joins: {
       "policy, check and organisation of a heartbeat": ["orgs", "targets"],
       "evidence is locked before windows": ["target_states"],
+      "uptime of groups is by time too": ["group_spans"],
     },
   },
   "monitoring/history": {
@@ -276,11 +284,27 @@ export const folders = {
     joins: { "name, state and organisation of a component": ["orgs", "target_states", "targets"] },
   },
   "monitoring/targets": {
-    owns: ["deleted_targets", "pins", "target_alerts", "target_dependencies", "target_regions", "targets"],
+    owns: [
+      "deleted_targets",
+      "group_members",
+      "pins",
+      "target_alerts",
+      "target_dependencies",
+      "target_regions",
+      "targets",
+    ],
     joins: {
       "state, open incident and regions in a list": ["incidents", "regions", "target_states"],
       "addresses of a heartbeat": ["heartbeat_addresses"],
-      "uptime as sort key": ["heartbeats", "heartbeat_spans", "imported_days", "incident_outages", "incidents"],
+      "uptime as sort key": [
+        "group_spans",
+        "heartbeat_spans",
+        "heartbeats",
+        "imported_days",
+        "incident_outages",
+        "incidents",
+      ],
+      "members of a group that count": ["target_groups"],
       "whether an incident is on a status page": ["status_page_components"],
       "steps of the setup checklist": ["channels", "orgs", "status_pages"],
       "monitors without an enabled channel": ["channels"],

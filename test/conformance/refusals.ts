@@ -403,6 +403,12 @@ export function kinds(taken: object): Case[] {
       "/check/resolver",
     ),
     create("a heartbeat without a time", check({ type: "heartbeat" }), "INVALID_HEARTBEAT", "/check/period"),
+    create(
+      "a member twice",
+      check({ type: "group", members: [{ tag: "a" }, { tag: "a" }] }),
+      "INVALID_GROUP",
+      "/check/members/1",
+    ),
     create("regions of a heartbeat", { ...check(job), regions: ["default"] }, "NOT_PROBED"),
     create("an address that is taken", { ...check(job), heartbeat_addresses: taken }, "HEARTBEAT_ADDRESS_TAKEN"),
     create(

@@ -151,6 +151,7 @@ const items = {
     };
   },
   item: (control) => control.value,
+  member: (control) => ({ target_id: control.value }),
 };
 
 /**
@@ -210,7 +211,12 @@ export function bodyOf(form, { onlyChanged = false, part = null, under = "" } = 
     any = true;
     try {
       checkControl(control);
-      if (item) {
+      if (control.dataset.as === "members") {
+        // The members by tag of a group, behind those that are chosen one by one.
+        lists[control.name] ??= [];
+        lists[control.name].push(...partsOf(control.value, ",").map((tag) => ({ tag })));
+        put(body, control.name, lists[control.name]);
+      } else if (item) {
         lists[control.name] ??= [];
         if (control.checked) lists[control.name].push(item(control));
         put(body, control.name, lists[control.name]);

@@ -140,6 +140,16 @@ async function asDeclared(body, keyOf) {
       ));
   if (parents)
     fields.depends_on = await Promise.all(parents.map(async (id) => (await keyOf.monitor(id)) ?? { target_id: id }));
+  if (fields.check?.members)
+    fields.check = {
+      ...fields.check,
+      members: await Promise.all(
+        fields.check.members.map(async (member) => {
+          const key = member.target_id === undefined ? null : await keyOf.monitor(member.target_id);
+          return key === null ? member : { monitor: key };
+        }),
+      ),
+    };
   if (monitors) {
     const keys = await monitorKeys(monitors, keyOf);
     fields.monitors = keys.filter((key) => key !== null);

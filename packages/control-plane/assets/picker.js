@@ -15,7 +15,7 @@ function picker(box) {
   function add({ id, name }) {
     const known = has(id);
     if (known) return void (known.checked = true);
-    const kind = single ? { type: "radio" } : { type: "checkbox", "data-as": "item" };
+    const kind = single ? { type: "radio" } : { type: "checkbox", "data-as": list.dataset.item ?? "item" };
     const input = el("input", { ...kind, name: list.dataset.chosen, value: id });
     input.checked = true;
     if (single) list.replaceChildren();

@@ -550,6 +550,23 @@ create table target_dependencies (
 );
 create index target_dependencies_by_parent on target_dependencies (parent_id);
 
+-- Members of groups (kind group), those by tag included. `holds`: openings of the member are held while the group has an
+-- open incident.
+create table group_members (
+  group_id  uuid not null references targets on delete cascade,
+  target_id uuid not null references targets on delete cascade,
+  holds     boolean not null,
+  primary key (group_id, target_id)
+);
+create index group_members_by_target on group_members (target_id);
+create index targets_groups on targets (org_id) where kind = 'group';
+
+-- Monitors whose open incidents hold the openings of a monitor.
+create view holding_monitors as
+  select target_id, parent_id from target_dependencies
+  union all
+  select target_id, group_id from group_members where holds;
+
 -- Monitors that a user keeps on top of the list.
 create table pins (
   target_id  uuid not null references targets on delete cascade,
@@ -559,8 +576,10 @@ create table pins (
 );
 create index pins_by_target on pins (target_id);
 
--- Results of heartbeats, which no agent reports, have a region too. Lists of regions leave it out.
-insert into regions (id, name, created_at, updated_at) values ('heartbeat', 'Heartbeat', now(), now());
+-- Results of heartbeats and incidents of groups, which no agent reports, have regions too. Lists of regions leave them
+-- out.
+insert into regions (id, name, created_at, updated_at)
+  values ('heartbeat', 'Heartbeat', now(), now()), ('group', 'Group', now(), now());
 
 create table target_regions (
   target_id uuid not null references targets on delete cascade,
@@ -1039,7 +1058,9 @@ create table target_states (
   recheck_regions text[],
   -- While it flaps: {since, changes, incident_id}, and when it is looked at although no result has come.
   flapping        jsonb,
-  flapping_due_at timestamptz
+  flapping_due_at timestamptz,
+  -- 0, or how many groups stand above each other up to this one: a transaction locks the lowest first.
+  lock_level      smallint not null default 0
 ) with (fillfactor = 60);
 create index target_states_circuit_open on target_states (target_id) where circuit_open;
 create index target_states_warnings on target_states (target_id) where warnings is not null;
@@ -1105,8 +1126,31 @@ create table incidents (
   hold_stage         text check (hold_stage in ('asking', 'asked', 'parent', 'ended', 'recheck', 'free')),
   hold_parent        uuid,
   hold_since         timestamptz,
+  -- Of a group, while it lasts and as it was last: {down, degraded, known, first: [{target_id, monitor_name}]}.
+  members            jsonb,
   constraint incidents_outage check ((ended_at is null) = (outage_since is not null))
 );
+-- What groups were judged by last, for lists and for the next time. `maintained`: a hash of the members under
+-- maintenance. due_at: a member may become unknown without a write.
+create table target_groups (
+  target_id  uuid primary key references targets on delete cascade,
+  known      integer not null,
+  down       integer not null,
+  degraded   integer not null,
+  maintained text,
+  due_at     timestamptz
+) with (fillfactor = 70);
+create index target_groups_due on target_groups (due_at) where due_at is not null;
+create index target_groups_maintained on target_groups (target_id) where maintained is not null;
+
+-- When a member of a group was known, which its uptime is a share of. Null: still.
+create table group_spans (
+  target_id uuid not null references targets on delete cascade,
+  starts_at timestamptz not null,
+  ends_at   timestamptz,
+  primary key (target_id, starts_at)
+);
+
 create unique index incidents_one_open on incidents (target_id) where ended_at is null;
 -- The same incident again replaces the imported one.
 create unique index incidents_imported on incidents (target_id, started_at) where imported;

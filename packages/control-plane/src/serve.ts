@@ -18,7 +18,14 @@ import { startDatabaseNotices } from "./operator/database-notices.ts";
 import { dayPreparer, keepPartitions } from "./monitoring/results/keep-partitions.ts";
 import { nightly, sweep } from "./operator/cleanup.ts";
 import { notifyOperator } from "./operator/operator-notices.ts";
-import { followMaintenance, isFlappingDue, isMaintenanceDue, settleFlapping } from "./alerting/incidents/engine.ts";
+import {
+  areGroupsDue,
+  followGroups,
+  followMaintenance,
+  isFlappingDue,
+  isMaintenanceDue,
+  settleFlapping,
+} from "./alerting/incidents/engine.ts";
 import { generateOccurrences } from "./alerting/maintenance/occurrences.ts";
 import { escalations } from "./alerting/incidents/ladder.ts";
 import { isHeldDue, releaseHeld } from "./alerting/deliveries/held.ts";
@@ -117,6 +124,7 @@ const periodicJobs = (
     isDue: isHeldDue,
     run: (system) => releaseHeld(system, countFailingSlots),
   },
+  { name: "groups", everyMs: 2_000, isDue: areGroupsDue, run: followGroups },
   { name: "flapping", everyMs: 5_000, isDue: isFlappingDue, run: settleFlapping },
   { name: "maintenance", everyMs: 1_000, isDue: isMaintenanceDue, run: followMaintenance },
   { name: "maintenance-occurrences", everyMs: 600_000, run: generateOccurrences },

@@ -27,7 +27,11 @@ export interface FieldForm {
   beside?: true;
   /** Name of a view that shows the field, for values without a plain control; it also shows the fields in `with`. */
   view?: {
-    name: "targets/fields/certificates" | "targets/fields/credentials" | "targets/fields/heartbeat-due";
+    name:
+      | "targets/fields/certificates"
+      | "targets/fields/credentials"
+      | "targets/fields/group-members"
+      | "targets/fields/heartbeat-due";
     with?: readonly string[];
   };
 }

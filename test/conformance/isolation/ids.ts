@@ -111,8 +111,14 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "GET /api/v1/incidents.csv": [{ place: "?target_id", thing: "target", refusal: "none" }],
 };
 
-/** Places in a branch of a body that excludes the one above. Regions belong to the instance. */
+/**
+ * Places in a branch of a body that excludes the one above. Regions belong to the instance; members of groups have a
+ * test of their own.
+ */
 const otherBranches: Readonly<Record<string, readonly string[]>> = {
+  "POST /api/v1/targets": ["/check/members/0/target_id"],
+  "POST /api/v1/targets/bulk": ["/0/check/members/0/target_id"],
+  "POST /api/v1/targets/test": ["/members/0/target_id"],
   "POST /api/v1/targets/bulk-action": ["/action/regions/0"],
   "POST /api/v1/incidents": ["/target_ids/0"],
 };

@@ -91,8 +91,8 @@ export const scheduler = Type.Object({
   region: text(
     "default",
     "Region of this control plane and of its built-in agent",
-    "1 to 40 of a-z, 0-9 and -, and not heartbeat, which is reserved",
-    "^(?!heartbeat$)[a-z0-9-]{1,40}$",
+    "1 to 40 of a-z, 0-9 and -, and not heartbeat or group, which are reserved",
+    "^(?!(?:heartbeat|group)$)[a-z0-9-]{1,40}$",
   ),
   builtin_agent: flag(true, "Runs an agent for the own region beside the control plane"),
   canaries: text(

@@ -55,6 +55,8 @@ export interface System {
   readonly authorities: SecureContext | null;
   /** Inside {@link inTransaction}: what {@link afterCommit} has put off. */
   readonly putOff?: ((system: System) => Promise<unknown>)[];
+  /** Inside {@link inTransaction}: what {@link beforeCommit} has put off. */
+  readonly closing?: ((system: System) => Promise<unknown>)[];
 }
 
 export type WriteSource = "ui" | "api" | "terraform";
@@ -231,7 +233,13 @@ export async function inTransaction<C extends System, T>(
 ): Promise<T> {
   if (!("begin" in system.sql)) return work(system);
   const putOff: NonNullable<System["putOff"]> = [];
-  const run = (sql: Db) => work({ ...system, sql, putOff });
+  const closing: NonNullable<System["closing"]> = [];
+  const run = async (sql: Db): Promise<T> => {
+    const tx = { ...system, sql, putOff, closing };
+    const result = await work(tx);
+    for (const each of closing) await each(tx);
+    return result;
+  };
   const result = (await (readsFirst ? system.sql.begin("ahead", run) : system.sql.begin(run))) as T;
   for (const each of putOff) await each(system);
   return result;
@@ -250,6 +258,12 @@ export async function inBatches(
     total += done;
     if (taken < batch) return total;
   }
+}
+
+/** Runs `work` as the last part of the open transaction: locks that it takes are taken after all others. */
+export function beforeCommit(tx: System, work: (tx: System) => Promise<unknown>): void {
+  if (tx.closing === undefined) throw new Error("beforeCommit without a transaction");
+  tx.closing.push(work);
 }
 
 /** Runs `work` once the open transaction has committed, never after a rollback; at once without a transaction. */

@@ -5,7 +5,8 @@ import { dns } from "./dns.ts";
 import { domainExpiry } from "./domain-expiry.ts";
 import { grpc } from "./grpc.ts";
 import { exec } from "./exec.ts";
-import { heartbeat } from "./heartbeat.ts";
+import { group, groupRegion } from "./group.ts";
+import { heartbeat, heartbeatRegion } from "./heartbeat.ts";
 import { http } from "./http.ts";
 import { ping } from "./ping.ts";
 import { tcp } from "./tcp.ts";
@@ -24,6 +25,7 @@ export const checkKinds = {
   domain_expiry: domainExpiry,
   exec,
   heartbeat,
+  group,
 } as const;
 
 export type CheckType = keyof typeof checkKinds;
@@ -32,8 +34,8 @@ export type SpecOf<T extends CheckType> = Static<(typeof checkKinds)[T]["schema"
 /** The spec of any kind. */
 export type CheckSpec = { [T in CheckType]: SpecOf<T> }[CheckType];
 
-/** Kinds that agents probe; the others are reported to the control plane. */
-export type ProbedType = Exclude<CheckType, "heartbeat">;
+/** Kinds that agents probe; the others are reported to the control plane, or follow from other monitors. */
+export type ProbedType = Exclude<CheckType, "heartbeat" | "group">;
 export type ProbedSpec = Extract<CheckSpec, { type: ProbedType }>;
 
 /** Names of the kinds, in display order. */
@@ -63,8 +65,8 @@ export function detailsOf(type: CheckType): KindDetails<ResultDetails> | null {
 const yearMs = 366 * dayMs;
 
 /**
- * Time budget of a run, ms. A heartbeat has no timeout: its vote stays for a year, because another report or a missed
- * one changes it.
+ * Time budget of a run, ms. A heartbeat and a group have no timeout: their vote stays for a year, because another
+ * report, a missed one or a member changes it.
  */
 export const budgetMs = (spec: CheckSpec): number => (isProbed(spec) ? spec.timeout : yearMs);
 
@@ -72,6 +74,19 @@ export const budgetMs = (spec: CheckSpec): number => (isProbed(spec) ? spec.time
 export function isProbed(spec: CheckSpec): spec is ProbedSpec {
   return kindOf(spec).reported === undefined;
 }
+
+/** Regions without agents: results of heartbeats and incidents of groups carry them. */
+export const reservedRegions: readonly string[] = [heartbeatRegion, groupRegion];
+
+/** True for a monitor that jobs report to. */
+export const isHeartbeat = (spec: CheckSpec): spec is SpecOf<"heartbeat"> => spec.type === "heartbeat";
+
+/** True for a monitor whose state follows from its members. */
+export const isGroup = (spec: CheckSpec): spec is SpecOf<"group"> => spec.type === "group";
+
+/** Ids that a group lists as members; none for other kinds. */
+export const listedMembers = (spec: CheckSpec): string[] =>
+  isGroup(spec) ? spec.members.flatMap((member) => ("tag" in member ? [] : [member.target_id])) : [];
 
 /** True for a kind that agents run. */
 export function isProbedType(type: unknown): type is ProbedType {

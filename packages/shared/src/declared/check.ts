@@ -157,6 +157,9 @@ function checkBody({ section, object, pointer, add }: Place, bodies: Bodies): vo
   } else ofBody(bodies[section], fields, pointer);
 }
 
+/** Members that the check of a group lists. */
+const membersOf = (check: unknown): unknown[] => (isObject(check) ? listOf(check["members"]) : []);
+
 const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 const idIn = (item: unknown, id: string, at: number): unknown =>
@@ -213,6 +216,10 @@ function checkReferences({ section, object, pointer, document, add }: Place): vo
       else known(to, item, here);
     }
   if (section === "monitors")
+    for (const [at, member] of membersOf(object["check"]).entries())
+      if (isObject(member) && "monitor" in member)
+        known("monitors", member["monitor"], `${pointer}/check/members/${at}/monitor`);
+  if (section === "monitors")
     for (const [at, level] of listOf(object["escalation"]).entries())
       for (const [index, item] of listOf(isObject(level) ? level["channels"] : null).entries()) {
         const here = `${pointer}/escalation/${at}/channels/${index}`;
@@ -268,6 +275,10 @@ function checkCheck(check: unknown, defaults: unknown, above: string, add: Add):
     return;
   }
   const fields = wholeCheck(type, check, defaults, pointer, add);
+  if (type === "group" && Array.isArray(fields["members"]))
+    fields["members"] = fields["members"].map((member: unknown, at) =>
+      isObject(member) && "monitor" in member ? withIdOf(member, "monitor", "target_id", at) : member,
+    );
   const faults = new Faults();
   faults.check(() => {
     const spec = validate(kindOf({ type }).schema, fields, pointer) as CheckSpec;
@@ -330,11 +341,16 @@ function unescaped(value: unknown): unknown {
     : value;
 }
 
-/** No monitor depends on itself; over monitors outside of the document only the server knows. */
+/** No monitor depends on itself, a group on its members; over monitors outside of the document only the server knows. */
 function checkDependencies(document: Json, add: Add): void {
   const monitors = isObject(document["monitors"]) ? Object.entries(document["monitors"]) : [];
   const parentsOf = (monitor: unknown): string[] =>
-    isObject(monitor) ? listOf(monitor["depends_on"]).filter((key) => typeof key === "string") : [];
+    isObject(monitor)
+      ? [
+          ...listOf(monitor["depends_on"]),
+          ...membersOf(monitor["check"]).map((member) => (isObject(member) ? member["monitor"] : null)),
+        ].filter((key) => typeof key === "string")
+      : [];
   for (const key of inCycles(new Map(monitors.map(([key, monitor]) => [key, parentsOf(monitor)]))))
     add(`/monitors/${pointerSegment(key)}/depends_on`, cycleMessage);
 }

@@ -1,9 +1,9 @@
 /*
  * Entry for ingest, deliveries and jobs.
  */
+export { changeEvidence } from "./change-evidence.ts";
 export {
   addRuns,
-  changeEvidence,
   type Decision,
   type EvidenceChange,
   type EvidenceTarget,
@@ -13,6 +13,7 @@ export {
   type RunEvidence,
 } from "./evidence.ts";
 export { freeFailing } from "./dependencies.ts";
+export { areGroupsDue, followGroups } from "./group-judging.ts";
 export type { Refuted } from "./replay.ts";
 export { followMaintenance, isMaintenanceDue } from "./maintenance.ts";
 export { isFlappingDue, settleFlapping } from "./settling.ts";

@@ -19,13 +19,14 @@ export interface LockedState {
 }
 
 /**
- * Locks the evidence of targets, in id order to avoid deadlocks. Everything that changes an incident holds this lock.
+ * Locks the evidence of targets, groups after their members and else in id order, to avoid deadlocks. Everything that changes an incident holds this lock.
  */
 export async function lockStates(sql: Db, targetIds: Ids): Promise<LockedState[]> {
   return await sql<LockedState[]>`
     select target_id, state, status, status_until, status_since, last_error, circuit_open, recheck_regions,
       warnings, flapping
-    from target_states where target_id = any(${idArray(sql, targetIds)}) order by target_id for update`;
+    from target_states where target_id = any(${idArray(sql, targetIds)})
+    order by lock_level, target_id for update`;
 }
 
 /**

@@ -1,7 +1,7 @@
 import { newId } from "@statusmesh/shared/ids";
 import { circuitOpen } from "@statusmesh/shared/checks";
 import type { Cause, CheckStatus } from "@statusmesh/shared/result";
-import { inTransaction, type System } from "../../platform/context.ts";
+import type { System } from "../../platform/context.ts";
 import { commitBehind, type Db, type Ids } from "../../platform/db/sql.ts";
 import { forEachInTurns } from "../../platform/process/turns.ts";
 import { bySlot, evaluate, type Evaluation, type Refuted } from "./replay.ts";
@@ -101,31 +101,28 @@ export interface Decision<R> {
 /**
  * The only path by which evidence changes, for results and for people's decisions: locks the evidence of the targets in
  * id order, reads their policies, lets `decide` make the changes, writes the states, then incidents and notices. Joins
- * the caller's transaction. `select` reads the policies of those targets that the caller may change; the others are
- * left alone. Returns what `decide` returns.
+ * the caller's transaction, which `isWhole` says there was none. `select` reads the policies of those targets that the
+ * caller may change; the others are left alone. Returns what `decide` returns, and the targets whose groups may change.
  */
-export async function changeEvidence<T extends EvidenceTarget, R, I extends Ids>(
-  system: System,
+export async function applyEvidence<T extends EvidenceTarget, R, I extends Ids>(
+  tx: System,
   targetIds: I,
   select: (sql: Db, ids: I) => Promise<T[]>,
   decide: (evidence: ReadonlyMap<string, LockedEvidence<T>>, tx: System) => Promise<Decision<R>>,
-): Promise<R> {
-  const isWhole = "begin" in system.sql;
-  const work = async (tx: System): Promise<R> => {
-    // A statement of its own, so that it sees the policy edits whose locks the first one waited for. Sent with it: the
-    // server executes one after the other.
-    const [states, targets] = await Promise.all([lockStates(tx.sql, targetIds), select(tx.sql, targetIds)]);
-    const locked = new Map(states.map((stored) => [stored.target_id, stored]));
-    const evidence = new Map<string, LockedEvidence<T>>();
-    await forEachInTurns(targets, (target) => {
-      const stored = locked.get(target.id);
-      if (stored !== undefined) evidence.set(target.id, new LockedEvidence(target, stored));
-    });
-    const { changes, result, writes, areSent = false } = await decide(evidence, tx);
-    await Promise.all([writes, writeChanges(tx, evidence, changes, isWhole && areSent)]);
-    return result;
-  };
-  return await inTransaction(system, work, { readsFirst: true });
+  { isWhole = false } = {},
+): Promise<{ result: R; moved: readonly string[] }> {
+  // A statement of its own, so that it sees the policy edits whose locks the first one waited for. Sent with it: the
+  // server executes one after the other.
+  const [states, targets] = await Promise.all([lockStates(tx.sql, targetIds), select(tx.sql, targetIds)]);
+  const locked = new Map(states.map((stored) => [stored.target_id, stored]));
+  const evidence = new Map<string, LockedEvidence<T>>();
+  await forEachInTurns(targets, (target) => {
+    const stored = locked.get(target.id);
+    if (stored !== undefined) evidence.set(target.id, new LockedEvidence(target, stored));
+  });
+  const { changes, result, writes, areSent = false } = await decide(evidence, tx);
+  const [moved] = await Promise.all([writeChanges(tx, evidence, changes, isWhole && areSent), writes]);
+  return { result, moved };
 }
 
 /** Keeps the evidence of targets, and with it their incidents, as they are until the transaction of `tx` ends. */
@@ -133,19 +130,26 @@ export async function lockEvidence(tx: System, targetIds: readonly string[]): Pr
   await lockStates(tx.sql, targetIds);
 }
 
-/** With `commits` the COMMIT follows at once, unless incidents change, which takes further statements. */
+/**
+ * With `commits` the COMMIT follows at once, unless incidents change, which takes further statements. Returns the
+ * targets whose groups may change: incidents of theirs do, or they were unknown, or are.
+ */
 async function writeChanges(
   tx: System,
   evidence: ReadonlyMap<string, LockedEvidence<EvidenceTarget>>,
   changes: ReadonlyMap<string, EvidenceChange>,
   commits: boolean,
-): Promise<void> {
+): Promise<readonly string[]> {
+  const now = tx.clock.now();
+  const moved: string[] = [];
   const newer: NewerRun[] = [];
   const updates: StateUpdate[] = [];
   const evaluated: EvaluatedTarget[] = [];
   await forEachInTurns([...changes], ([id, change]) => {
     const { target, policy, stored } = evidence.get(id)!;
+    const wasKnown = isKnown(stored.status, stored.status_until?.getTime() ?? null, now);
     if ("newest" in change) {
+      if (!wasKnown) moved.push(id);
       const { newest, lastResultAt } = change;
       newer.push({ targetId: target.id, until: newest + policy.livenessMs, lastResultAt });
       return;
@@ -172,7 +176,9 @@ async function writeChanges(
     const { flapping } = update;
     const flaps = { before: stored.flapping, after: flapping };
     const isCalm = (flaps.before === null) === (flaps.after === null);
-    if (inserted.length + updated.length + retracted.length + notices.length === 0 && isCalm) return;
+    const changesIncidents = inserted.length + updated.length + retracted.length + notices.length > 0;
+    if (changesIncidents || wasKnown !== isKnown(update.status, update.until, now)) moved.push(id);
+    if (!changesIncidents && isCalm) return;
     evaluated.push({
       orgId: target.org_id,
       targetId: target.id,
@@ -194,9 +200,13 @@ async function writeChanges(
       ? recordEvaluations(tx.sql, evaluated, tx.config.server.public_url, new Date(tx.clock.now()))
       : undefined,
   ];
-  if (commits && evaluated.length === 0) commitBehind(tx.sql);
+  if (commits && evaluated.length + moved.length === 0) commitBehind(tx.sql);
   await Promise.all(writes);
+  return moved;
 }
+
+const isKnown = (status: string, until: number | null, now: number): boolean =>
+  status !== "unknown" && until !== null && until > now;
 
 function shownFlapping(checkpoint: Checkpoint): StoredFlapping | null {
   const flapping = flappingOf(checkpoint);

@@ -46,6 +46,7 @@ export function presentIncident(row: queries.IncidentRow): Incident {
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),
     flapping: row.flapping === null ? null : { since: row.flapping.since, changes: row.flapping.changes },
+    ...(row.members === null ? {} : { members: row.members }),
     ...(row.imported ? { imported: true as const } : {}),
   };
 }

@@ -26,7 +26,7 @@ const holds = (sql: Db, at: Date) => sql`
  */
 export const openParent = (sql: Db) => sql`
   select p.id
-  from target_dependencies td
+  from holding_monitors td
   join targets pt on pt.id = td.parent_id and pt.enabled
   -- A limit: joined, all open incidents were read for each (1,000 of them: 35 ms for 25 new ones, now below 1 ms).
   cross join lateral (
@@ -36,17 +36,20 @@ export const openParent = (sql: Db) => sql`
 
 /**
  * Condition on `i`: a monitor that its target depends on may be the cause and is not known to be: its last run is older
- * than the failure, or contradicts what is known. It is checked once more before the opening leaves.
+ * than the failure, or contradicts what is known. It is checked once more before the opening leaves. Or a group that
+ * holds openings of its members may open, in this transaction or with the next member.
  */
 export const isParentUnclear = (sql: Db) => sql`
-  i.opened_by = 'engine' and exists (
+  i.opened_by = 'engine' and (exists (
+    select from group_members m join targets g on g.id = m.group_id and g.enabled
+    where m.target_id = i.target_id and m.holds) or exists (
     select from target_dependencies td
-    join targets pt on pt.id = td.parent_id and pt.enabled and pt.kind <> 'heartbeat'
+    join targets pt on pt.id = td.parent_id and pt.enabled and pt.kind not in ('heartbeat', 'group')
     join target_states ps on ps.target_id = pt.id
     where td.target_id = i.target_id
       and (ps.recheck_regions is not null or ps.last_result_at is null or ps.last_result_at <= i.started_at)
       and exists (select from target_regions tr join regions r on r.id = tr.region_id and r.enabled
-                  where tr.target_id = pt.id))`;
+                  where tr.target_id = pt.id)))`;
 
 /** Condition on `i`: something holds its notices at `at`. */
 export const isHeld = (sql: Db, at: Date) => sql`exists (${holds(sql, at)})`;

@@ -19,9 +19,9 @@ import { flappingOf } from "./hold-queries.ts";
 import type { StoredFlapping } from "./flapping-queries.ts";
 import type { OutageTimes } from "./outages.ts";
 import type { PolicyFields } from "./policy.ts";
-import type { Impact, Incident, Severity } from "./schema.ts";
+import type { GroupMembers, Impact, Incident, Severity } from "./schema.ts";
 
-type Derived = "state" | "peak_severity" | "duration_secs" | "past_outage_secs" | "imported" | "flapping";
+type Derived = "state" | "peak_severity" | "duration_secs" | "past_outage_secs" | "imported" | "flapping" | "members";
 type Shown = StoredRow<Omit<Incident, Derived>>;
 
 export interface IncidentRow extends Shown, OutageTimes {
@@ -30,14 +30,15 @@ export interface IncidentRow extends Shown, OutageTimes {
   /** What down means at its target. */
   down_severity: Exclude<Severity, "minor">;
   flapping: StoredFlapping | null;
+  members: GroupMembers | null;
   imported: boolean;
 }
 
 const columns = (sql: Db) => sql`
   i.id, i.target_id, t.name as monitor_name, i.severity, i.severity_pinned, i.peak_impact,
   i.started_at, i.opened_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
-  i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.regions_down, i.regions_up,
-  i.public_title, i.public_description, i.created_at, i.updated_at, i.imported,
+  i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.members, i.regions_down,
+  i.regions_up, i.public_title, i.public_description, i.created_at, i.updated_at, i.imported,
   t.severity as down_severity, ${flappingOf(sql)} as flapping,
   case when i.acknowledged_at is not null then (
     select jsonb_build_object('type', e.actor_type, 'id', e.actor_id, 'name', e.actor_name)
@@ -232,7 +233,7 @@ export interface PolicyRow extends PolicyFields {
   severity: Exclude<Severity, "minor">;
 }
 
-const policyColumns = (sql: Db) => sql`
+export const policyColumns = (sql: Db) => sql`
   id, org_id, name, ${budgetOf(sql, sql`spec`)} as timeout, interval_secs, alert_confirmations, region_policy,
   renotify_interval_secs, severity, flap_detection`;
 

@@ -44,6 +44,24 @@ export const Flapping = Closed(
   },
 );
 
+/** Members of a group while its incident was open, and as they were last. */
+export const GroupMembers = Closed(
+  {
+    down: Integer("Members that were down", 2),
+    degraded: Integer("Members that were degraded", 0),
+    known: Integer("Members that counted: not paused, under maintenance or unknown", 5),
+    first: Type.Array(
+      Closed({
+        target_id: Text("Id of the member", "01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"),
+        monitor_name: Text("Its name", "api-1"),
+      }),
+      { description: "The first five that were down" },
+    ),
+  },
+  { description: "Of a group" },
+);
+export type GroupMembers = Static<typeof GroupMembers>;
+
 export const Incident = Shape("Incident", "An outage of a target", {
   id: Id,
   target_id: Id,
@@ -97,6 +115,7 @@ export const Incident = Shape("Incident", "An outage of a target", {
   created_at: Timestamp,
   updated_at: Timestamp,
   flapping: nullable(Flapping),
+  members: Type.Optional(GroupMembers),
   imported: Type.Optional(
     Type.Literal(true, {
       description: "Taken over from the product that watched the target before. Absent for incidents from here",

@@ -8,6 +8,7 @@ import { portionsOf } from "../../platform/process/turns.ts";
 import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
 import { selectFlapping } from "./flapping-queries.ts";
 import { filterOf, findIncident, presentIncident } from "./find.ts";
+import { selectMembers } from "./group-queries.ts";
 import * as queries from "./queries.ts";
 import type { Incident, IncidentQuery } from "./schema.ts";
 import { insertPast, type PastIncident, selectFull } from "./past-queries.ts";
@@ -20,6 +21,9 @@ export {
   rescheduleReminders,
 } from "./evidence-decisions.ts";
 export { reconsiderDependencies } from "./dependency-queries.ts";
+export { markGroups, markMembers } from "./group-judging.ts";
+export { writeLevels } from "./group-queries.ts";
+export { type MemberCounts, neededOf } from "./group-state.ts";
 export { incidentsCsv } from "./export.ts";
 export { actorOf as callerOf, listEvents } from "./events.ts";
 export { explainIncident, explainVotes } from "./explain.ts";
@@ -50,6 +54,11 @@ export { reportIncident, reportIncidents } from "./report.ts";
 export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
 export { listDeliveries, retryDelivery } from "./notifications.ts";
 export { listUpdates, narrateIncident, postNote, postUpdate } from "./narration.ts";
+
+/** Members of a group with what they are for it, at most `limit` of each state. Without a scope check. */
+export async function memberStates({ sql, orgId, clock }: OrgReader, groupId: string, limit: number) {
+  return await selectMembers(sql, orgId, groupId, new Date(clock.now()), limit);
+}
 
 /** The incidents of the organisation: open ones first, acknowledged ones behind them, by severity, then the newest. */
 export async function listIncidents(ctx: Ctx, query: IncidentQuery): Promise<Page<Incident>> {

@@ -1,5 +1,6 @@
 import type { System } from "../../platform/context.ts";
-import { changeEvidence, type EvidenceChange } from "./evidence.ts";
+import { changeEvidence } from "./change-evidence.ts";
+import type { EvidenceChange } from "./evidence.ts";
 import { isAnyFlappingDue, selectFlappingDue } from "./flapping-queries.ts";
 import { settleByTime } from "./overrides.ts";
 import { selectPoliciesOfAny } from "./queries.ts";

@@ -37,6 +37,8 @@ const documentErrors: readonly ErrorCode[] = [
     "HEARTBEAT_ADDRESS_TAKEN",
     "INVALID_DEPENDENCY",
     "DEPENDENCY_CYCLE",
+    "GROUP_CYCLE",
+    "GROUP_TOO_DEEP",
     "NOT_PROBED",
     "MIN_CHECK_INTERVAL",
     "QUOTA_EXCEEDED",

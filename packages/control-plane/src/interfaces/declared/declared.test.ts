@@ -1034,6 +1034,12 @@ const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
     max_runtime: choice("1h", null),
     methods: choice("any", "post"),
   },
+  group: {
+    members: choice([], [{ tag: "t1" }, { tag: "t2" }]),
+    rule: choice("any", "all", { at_least: 2 }, { percent: 50 }),
+    degraded_below: choice(100, null),
+    hold_members: flag,
+  },
 };
 const isSecretive = (check: Loose): boolean =>
   (check.bearer_token ?? check.basic_auth ?? check.send ?? null) !== null ||

@@ -25,6 +25,8 @@ interface Node {
 /** A text with a variable, whatever the field takes. */
 const variable = { type: "string", pattern: "\\$\\{" };
 
+const reference = Text("Key of an object of the document");
+
 /** Texts may have variables, durations are numbers or texts, and null is the default of a field. */
 function written(node: Node, name = ""): Node {
   if (node.anyOf !== undefined) return { ...node, anyOf: node.anyOf.map((branch) => written(branch, name)) };
@@ -38,6 +40,14 @@ function written(node: Node, name = ""): Node {
     });
     return { ...node, required, properties: Object.fromEntries(fields) as Record<string, Node> };
   }
+  // Members of a group.
+  if (name === "members" && node.items?.anyOf !== undefined)
+    return {
+      ...node,
+      items: {
+        anyOf: [Closed({ monitor: reference }) as unknown as Node, ...node.items.anyOf.map((one) => written(one))],
+      },
+    };
   if (node.type === "array" && node.items !== undefined) return { ...node, items: written(node.items) };
   if (node.type === "string" && node["const"] === undefined) return { anyOf: [node, variable] };
   const isDuration = node.type === "integer" && unitOf(name) !== null;
@@ -59,7 +69,6 @@ function objectOf(schema: TSchema, without: readonly string[], more: Record<stri
   });
 }
 
-const reference = Text("Key of an object of the document");
 const owned = {
   adopt: Text("Id of a stored object that no project declares: this one takes it over"),
   on_remove: OneOf(["delete", "keep", "pause"], "What prune does once the object has left"),

@@ -1,5 +1,5 @@
 import { Readable } from "node:stream";
-import { checkKinds, isProbed, kindOf } from "@statusmesh/shared/checks";
+import { checkKinds, isGroup, isHeartbeat, isProbed, kindOf } from "@statusmesh/shared/checks";
 import type { Json } from "@statusmesh/shared/json";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { sameJson } from "../../access/audit/service.ts";
@@ -193,12 +193,17 @@ function monitorBody(row: StoredMonitor, exporting: Exporting): Json {
   const shown = kind.mapSecrets(check, (_, pointer) =>
     variable(exporting, "monitors", row.id, "/check", pointer),
   ) as unknown as Json;
+  if (isGroup(check))
+    shown["members"] = check.members.map((member): Json => {
+      const key = "tag" in member ? undefined : keys.monitors.get(member.target_id);
+      return key === undefined ? member : { monitor: key };
+    });
   const properties = checkKinds[check.type].schema.properties as Record<string, { default?: unknown }>;
   const defaults = Object.fromEntries(Object.entries(properties).map(([name, node]) => [name, node.default ?? null]));
   // The grace of a heartbeat has a default that follows from its period.
-  const automatic = isProbed(check)
-    ? {}
-    : { grace: (completedCheck({ ...check, grace: null }) as { grace: number }).grace };
+  const automatic = isHeartbeat(check)
+    ? { grace: (completedCheck({ ...check, grace: null }) as { grace: number }).grace }
+    : {};
   const probed = isProbed(check)
     ? but(
         {

@@ -45,6 +45,7 @@ export class Facts {
     if (section === "channels") this.defaults.set(key, fields["is_default"] === true);
     if (section === "monitors") {
       this.#name(listIn(fields, "depends_on").map(targetOf));
+      if (isObject(check)) this.#name(listIn(check, "members").map(targetOf));
       if (this.certified === null && isObject(check) && certificatesOf(check).length > 0) this.certified = check;
     }
     if (section === "status_pages") {

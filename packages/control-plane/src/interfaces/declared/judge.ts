@@ -125,7 +125,7 @@ const shortOf: Readonly<Record<Section, (input: never) => object>> = {
   channels: ({ name }: { name: string }) => ({ name }),
   monitors: ({ name, check, depends_on, heartbeat_addresses }: ShortMonitor) => ({
     name,
-    check: typeOnly(check.type),
+    check: check.type === "group" ? { type: check.type, members: check.members } : typeOnly(check.type),
     ...(depends_on === undefined || depends_on.length === 0 ? {} : { depends_on }),
     ...(heartbeat_addresses === undefined || heartbeat_addresses.length === 0 ? {} : { heartbeat_addresses }),
   }),
@@ -138,7 +138,7 @@ const shortOf: Readonly<Record<Section, (input: never) => object>> = {
 
 interface ShortMonitor {
   name: string;
-  check: { type: string };
+  check: { type: string; members?: unknown };
   depends_on?: string[];
   heartbeat_addresses?: unknown[];
 }

@@ -1,3 +1,4 @@
+import { listedMembers } from "@statusmesh/shared/checks";
 import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
 import { cycleMessage, searchCycles } from "@statusmesh/shared/declared/cycles";
 import type { Section } from "@statusmesh/shared/declared/files";
@@ -118,13 +119,23 @@ function heartbeatRules(judged: JudgedSections["monitors"], faults: Faults): voi
     }
 }
 
-/** No monitor depends on itself; a cycle over monitors outside of the document is found at apply. */
+/** No monitor depends on itself, a group on its members; a cycle over monitors outside of the document is found at apply. */
 async function dependencyRules({ ctx, judged: { monitors } }: Compared, faults: Faults): Promise<void> {
-  const parents = new Map(monitors.map(({ id, judged: one }) => [id, one.create.depends_on ?? []]));
+  const groups = new Map(monitors.map(({ id, judged: { create } }) => [id, listedMembers(create.check)]));
+  const parents = new Map(
+    monitors.map(({ id, judged: { create } }) => [id, [...(create.depends_on ?? []), ...groups.get(id)!]]),
+  );
+  const nested = await inTurns(searchCycles(groups), ctx.isGone);
   const cyclic = await inTurns(searchCycles(parents), ctx.isGone);
   for (const { id, declared } of cyclic.size === 0 ? [] : monitors) {
     if (faults.isFull) return;
-    if (cyclic.has(id))
+    if (nested.has(id))
+      faults.add(
+        new AppError("GROUP_CYCLE", "A group cannot be a member of itself, directly or over other groups.", {
+          field: `${declared.pointer}/check/members`,
+        }),
+      );
+    else if (cyclic.has(id))
       faults.add(new AppError("DEPENDENCY_CYCLE", cycleMessage, { field: `${declared.pointer}/depends_on` }));
   }
 }

@@ -95,6 +95,12 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
     message: "Give either a period or a schedule: when is the next report expected?",
     field: "/check/period",
   },
+  INVALID_GROUP: { message: "There is no monitor with this id.", field: "/check/members/0" },
+  GROUP_CYCLE: {
+    message: "A group cannot be a member of itself, directly, over other groups or by a tag.",
+    field: "/check/members",
+  },
+  GROUP_TOO_DEEP: { message: "At most 4 groups may stand above each other.", field: "/check/members" },
   HEARTBEAT_ADDRESS_TAKEN: {
     message: "Another monitor of this installation has one of these addresses. Remove it there first.",
     details: { pointer: "/heartbeat_addresses" },

@@ -1,4 +1,4 @@
-import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
+import { reservedRegions } from "@statusmesh/shared/checks";
 import type { Abilities } from "@statusmesh/shared/checks/abilities";
 import { anyOf, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
 
@@ -172,7 +172,7 @@ export async function selectSilentRegions(sql: Db, orgId: string | null, since: 
     from regions r left join agents a on a.region_id = r.id
     -- Not exists: PostgreSQL would join all targets before it looks for one of each region. The offset makes it begin
     -- with those of the region: of one without targets it read all others (100,000: 320 ms).
-    where r.enabled and r.id <> ${heartbeatRegion} and (
+    where r.enabled and r.id <> all(${reservedRegions as string[]}::text[]) and (
       select true from (select target_id from target_regions where region_id = r.id offset 0) tr
       join targets t on t.id = tr.target_id and t.enabled
       join orgs o on o.id = t.org_id and o.deleted_at is null
@@ -215,5 +215,5 @@ export async function selectRegionCover(sql: Db, since: Date): Promise<RegionCov
         where tr.region_id = r.id) as targets,
       (select count(*)::int from agents a
         where a.region_id = r.id and a.last_seen_at > ${since} and a.left_at is null) as live_agents
-    from regions r where r.enabled and r.id <> ${heartbeatRegion} order by r.id`;
+    from regions r where r.enabled and r.id <> all(${reservedRegions as string[]}::text[]) order by r.id`;
 }

@@ -152,7 +152,7 @@ export interface ExpectedRow {
   ends_at: Date | null;
 }
 
-/** Times in which reports of the heartbeats among `ids` were expected, as far as they overlap a range. */
+/** Times in which heartbeats among `ids` expected reports, or groups had members, as far as they overlap a range. */
 export async function selectExpected(
   sql: Db,
   orgId: string,
@@ -163,9 +163,9 @@ export async function selectExpected(
     select t.id as target_id, coalesce(s.starts_at, ${from}) as starts_at,
       case when s.target_id is null then ${from} else s.ends_at end as ends_at
     from targets t
-    left join heartbeat_spans s
+    left join (select * from heartbeat_spans union all select * from group_spans) s
       on s.target_id = t.id and s.starts_at < ${to} and (s.ends_at is null or s.ends_at > ${from})
-    where t.org_id = ${orgId} and t.kind = 'heartbeat' and t.id = any(${arrayOf(ids)}::uuid[])`;
+    where t.org_id = ${orgId} and t.kind in ('heartbeat', 'group') and t.id = any(${arrayOf(ids)}::uuid[])`;
 }
 
 /** Drops spans that ended before `before`. */

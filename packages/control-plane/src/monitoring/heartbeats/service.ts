@@ -34,7 +34,7 @@ const placeOf = (targetId: string): string => `heartbeats/${targetId}/token`;
 const notFound = () => new AppError("TARGET_NOT_FOUND", "Monitor not found.");
 
 export const notProbed = (what: string): AppError =>
-  new AppError("NOT_PROBED", `No agent probes a heartbeat monitor: the job reports by itself, so ${what}.`);
+  new AppError("NOT_PROBED", `No agent probes a heartbeat monitor or a group, so ${what}.`);
 
 /** A new monitor with the addresses that its job used before. */
 export interface NewHeartbeat {

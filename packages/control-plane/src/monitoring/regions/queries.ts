@@ -1,4 +1,4 @@
-import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
+import { reservedRegions } from "@statusmesh/shared/checks";
 import { columnOf, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
 
 export interface RegionRow {
@@ -10,8 +10,8 @@ export interface RegionRow {
   updated_at: Date;
 }
 
-/** The region of heartbeats has no agents, and is in no list: it cannot be chosen, changed or deleted. */
-const chosen = (sql: Db) => sql`id <> ${heartbeatRegion}`;
+/** Reserved regions have no agents, and are in no list: they cannot be chosen, changed or deleted. */
+const chosen = (sql: Db) => sql`id <> all(${reservedRegions as string[]}::text[])`;
 
 const columns = (sql: Db) => sql`id, name, location, enabled, created_at, updated_at`;
 

@@ -1,5 +1,5 @@
 import postgres from "postgres";
-import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
+import { reservedRegions } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import type { Paging } from "../../platform/db/sql.ts";
@@ -87,12 +87,12 @@ export async function createRegion(system: System, input: RegionCreate): Promise
     location: input.location ?? null,
     now: new Date(system.clock.now()),
   });
-  const isReserved = input.id === heartbeatRegion;
+  const isReserved = reservedRegions.includes(input.id);
   if (row === null)
     throw new AppError(
       "REGION_ID_TAKEN",
       isReserved
-        ? `"${input.id}" is reserved for results of heartbeat monitors. Choose another id.`
+        ? `"${input.id}" is reserved for heartbeat monitors and groups. Choose another id.`
         : `There is a region "${input.id}" already.`,
       { field: "/id" },
     );

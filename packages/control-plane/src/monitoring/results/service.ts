@@ -119,7 +119,7 @@ export async function readUptime(reader: OrgReader, targetId: string, input: Ran
     target.imported && region === null ? (await importedDays(reader, orgId, [target.id], range)).get(target.id) : null;
   const all = sum([counts, ...(days ?? [])]);
   const share =
-    target.kind === "heartbeat"
+    target.kind === "heartbeat" || target.kind === "group"
       ? ((await heartbeatShares(reader, [target.id], range)).get(target.id) ?? null)
       : uptimePct(all);
   const found = { total: totalOf(all), ...all, uptime_pct: share ?? 100, share };

@@ -30,7 +30,7 @@ export async function lockTargets(sql: Db, orgId: string, ids: readonly string[]
   await sql`
     select 1 from target_states
     where target_id in (select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]))
-    order by target_id for update`;
+    order by lock_level, target_id for update`;
   return await sql<LockedTarget[]>`
     select id, name, enabled, tags, kind, ${budgetOf(sql, sql`spec`)} as timeout, interval_secs, alert_confirmations,
       region_policy, flap_detection, severity

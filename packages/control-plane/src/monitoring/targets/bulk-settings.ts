@@ -73,7 +73,7 @@ export async function changeChannels(
 export async function changeInterval(tx: Ctx, rows: Rows, interval: number, write: queries.Write): Promise<Refusals> {
   const plan = await planOf(tx);
   const refused = refusalsOf(rows, ({ kind }) => {
-    probedRule(kind, "its interval follows from its period");
+    probedRule(kind, "its interval is not a setting");
     intervalRule(plan, { type: kind } as CheckSpec, interval);
   });
   const changed = rows.filter(({ id, interval_secs }) => !refused.has(id) && interval_secs !== interval);

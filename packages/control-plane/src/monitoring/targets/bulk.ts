@@ -14,6 +14,8 @@ import {
   refusalsOf,
   type Refusals,
 } from "./bulk-settings.ts";
+import { keepDependencies } from "./dependencies.ts";
+import { followPause, leaveGroups, writeMembers } from "./group-members.ts";
 import { announceTargets, deleteTargets } from "./queries.ts";
 import { addedTags, notFound, tagsRule } from "./rules.ts";
 import { maxAlerts } from "./schema.ts";
@@ -29,6 +31,7 @@ export async function bulkAction(ctx: Ctx, { ids, action }: BulkAction): Promise
   requireScope(ctx, "targets:write");
   const asked = [...new Set(ids)];
   return await inTransaction(ctx, async (tx) => {
+    if (action.type === "tag_add" || action.type === "tag_remove") await keepDependencies(tx);
     const rows = await queries.lockTargets(tx.sql, ctx.orgId, asked.filter(isId));
     const refused = await act(tx, rows, action);
     const found = new Set(rows.map((row) => row.id));
@@ -92,8 +95,10 @@ async function act(tx: Ctx, rows: readonly queries.LockedTarget[], action: Actio
     return new Map();
   }
   const ids = rows.map((row) => row.id);
-  if (action.type === "delete") await deleteTargets(tx.sql, tx.orgId, ids, new Date(tx.clock.now()));
-  else {
+  if (action.type === "delete") {
+    await leaveGroups(tx, ids);
+    await deleteTargets(tx.sql, tx.orgId, ids, new Date(tx.clock.now()));
+  } else {
     await queries.setEnabled(writeOf(tx), ids, action.type === "enable");
     const reported = rows.filter((row) => row.kind === "heartbeat" && row.enabled !== (action.type === "enable"));
     await reopenWindows(
@@ -107,6 +112,7 @@ async function act(tx: Ctx, rows: readonly queries.LockedTarget[], action: Actio
         tx,
         rows.filter((row) => row.enabled).map((row) => row.id),
       );
+    followPause(tx, ids);
   }
   await announceTargets(tx.sql);
   return new Map();
@@ -124,6 +130,7 @@ async function changeTags(
     changed.push({ id, tags: after });
   });
   await queries.setTags(writeOf(tx), changed);
+  await writeMembers(tx, { groups: [], monitors: changed.map(({ id }) => ({ id, base: "" })) });
   return refused;
 }
 

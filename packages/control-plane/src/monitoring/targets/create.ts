@@ -1,4 +1,5 @@
-import { isProbed, kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, isGroup, isHeartbeat, isProbed, kindOf } from "@statusmesh/shared/checks";
+import { groupRegion } from "@statusmesh/shared/checks/group";
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import { AppError } from "@statusmesh/shared/errors";
 import { below, checkAll, Faults } from "@statusmesh/shared/faults";
@@ -11,9 +12,10 @@ import { ladderRule } from "../../access/orgs/service.ts";
 import { type Plan, planOf, takeQuota } from "../../access/plans/service.ts";
 import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import { certificateRule, type KnownCertificates, knownCertificates } from "../certificates/service.ts";
-import { addHeartbeats, addressesRule, intervalSecsOf } from "../heartbeats/service.ts";
+import { addHeartbeats, addressesRule } from "../heartbeats/service.ts";
 import { probeRegionIds } from "../regions/service.ts";
 import { dependenciesOf, keepDependencies, writeDependencies } from "./dependencies.ts";
+import { writeMembers } from "./group-members.ts";
 import { everything } from "./filter-queries.ts";
 import { countTargets } from "./list-queries.ts";
 import * as queries from "./queries.ts";
@@ -22,6 +24,7 @@ import {
   alertRule,
   checkRules,
   completed,
+  fixedIntervalSecs,
   intervalRule,
   present,
   regionPolicyRule,
@@ -109,7 +112,9 @@ async function create(
   return await inTransaction(ctx, async (tx) => {
     const { sql } = tx;
     const dependent = inputs.some(({ depends_on: parents = [] }) => parents.length > 0);
-    if (dependent) await keepDependencies(tx);
+    const joins = ({ check, tags = [] }: TargetCreate): boolean => isGroup(check) || tags.length > 0;
+    const mayJoin = inputs.some(joins);
+    if (dependent || mayJoin) await keepDependencies(tx);
     const plan = faults.isEmpty
       ? await takeQuota(tx, "max_targets", async () => ({
           current: await countTargets(sql, ctx.orgId, new Date(ctx.clock.now()), everything),
@@ -142,7 +147,7 @@ async function create(
     faults.throwAny();
     const rows = await mapInTurns(drafts, (draft, at): queries.TargetRow => {
       const row = draft!;
-      const addresses = isProbed(row.spec) ? null : shownAddresses(inputs[at]!.heartbeat_addresses ?? []);
+      const addresses = !isHeartbeat(row.spec) ? null : shownAddresses(inputs[at]!.heartbeat_addresses ?? []);
       return { ...row, spec: sealSpec(ctx, row.id, row.spec), alerts: bound[at]!, heartbeat_addresses: addresses };
     });
     await insert(tx, rows, inputs);
@@ -154,9 +159,16 @@ async function create(
     await addHeartbeats(
       tx,
       rows.flatMap(({ id, spec }, at) =>
-        isProbed(spec) ? [] : [{ targetId: id, addresses: inputs[at]!.heartbeat_addresses ?? [] }],
+        !isHeartbeat(spec) ? [] : [{ targetId: id, addresses: inputs[at]!.heartbeat_addresses ?? [] }],
       ),
     );
+    if (mayJoin) {
+      const written = rows.map(({ id }, at) => ({ id, base: base(at), input: inputs[at]! }));
+      await writeMembers(tx, {
+        groups: written.filter(({ input }) => isGroup(input.check)),
+        monitors: written.filter(({ input }) => joins(input)),
+      });
+    }
     await queries.announceTargets(sql);
     const made = await mapInTurns(rows, present);
     await record(tx, changeOf(made));
@@ -195,8 +207,8 @@ function boundTo(input: TargetCreate, { plan, channels, defaults, certificates, 
     () => (bound = alertRule(alerts, channels)),
     () => afterFailuresRule(alerts, confirmationsOf(input)),
     () => escalation && ladderRule(escalation, channels),
-    () => chosen && regionsRule(chosen, new Set(regions)),
-    () => region_policy && regionPolicyRule(region_policy, (chosen ?? regions).length),
+    () => chosen && isProbed(check) && regionsRule(chosen, new Set(regions)),
+    () => region_policy && isProbed(check) && regionPolicyRule(region_policy, (chosen ?? regions).length),
   );
   return bound;
 }
@@ -219,6 +231,9 @@ async function boundChannels(ctx: ActorCtx, inputs: readonly TargetCreate[]): Pr
   return found;
 }
 
+/** The reserved region of a check that no agent probes. */
+const regionOf = (spec: CheckSpec): string => (isGroup(spec) ? groupRegion : heartbeatRegion);
+
 /** Stores the rows and their bindings. */
 async function insert(
   { sql }: ActorCtx,
@@ -226,7 +241,7 @@ async function insert(
   inputs: readonly TargetCreate[],
 ): Promise<void> {
   const insertables = await mapInTurns(rows, (row, at) =>
-    queries.insertable({ ...row, regions: isProbed(row.spec) ? (inputs[at]!.regions ?? null) : [heartbeatRegion] }),
+    queries.insertable({ ...row, regions: isProbed(row.spec) ? (inputs[at]!.regions ?? null) : [regionOf(row.spec)] }),
   );
   let texts: string[] = [];
   let length = 0;
@@ -243,7 +258,7 @@ async function insert(
 }
 
 const intervalOf = ({ check, interval }: TargetCreate): number =>
-  isProbed(check) ? (interval ?? kindOf(check).defaultIntervalSecs) : intervalSecsOf(check);
+  isProbed(check) ? (interval ?? kindOf(check).defaultIntervalSecs) : fixedIntervalSecs(check);
 
 const confirmationsOf = ({ check, alert_confirmations = 2 }: TargetCreate): number =>
   isProbed(check) ? alert_confirmations : 1;
@@ -276,7 +291,7 @@ function draft(ctx: ActorCtx, input: TargetCreate, id = newId()): queries.NewTar
     alert_confirmations: confirmationsOf(input),
     notify_recovery: input.notify_recovery ?? true,
     renotify_interval_secs: renotifyOf(input),
-    region_policy: input.region_policy ?? "majority",
+    region_policy: (isGroup(spec) ? undefined : input.region_policy) ?? "majority",
     write_source: ctx.writeSource,
     created_at: now,
     updated_at: now,

@@ -2,6 +2,7 @@ import type { CheckSpec } from "@statusmesh/shared/checks";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, type OrgReader, requireScope } from "../../platform/context.ts";
 import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
+import { leaveGroups } from "./group-members.ts";
 import { everything } from "./filter-queries.ts";
 import { countTargets } from "./list-queries.ts";
 import * as queries from "./queries.ts";
@@ -86,6 +87,7 @@ export async function deleteTargets(ctx: Ctx, ids: readonly string[]): Promise<v
   if (ids.length === 0) return;
   await inTransaction(ctx, async (tx) => {
     const rows = await queries.lockTargets(tx.sql, tx.orgId, ids);
+    await leaveGroups(tx, ids);
     await queries.deleteTargets(tx.sql, tx.orgId, ids, new Date(tx.clock.now()));
     await record(tx, { resourceId: null, before: { names: rows.map((row) => row.name) }, after: { ids } });
     await queries.announceTargets(tx.sql);

@@ -28,13 +28,19 @@ export async function replaceDependencies(sql: Db, orgId: string, targets: reado
   return rows.length;
 }
 
-/** A target among these that depends on itself over others; null for none. */
-export async function findCycle(sql: Db, ids: readonly string[]): Promise<string | null> {
+/**
+ * A target among these that depends on itself over others; null for none. A group depends on its members: `groups`
+ * follows only those.
+ */
+export async function findCycle(sql: Db, ids: readonly string[], by: "all" | "groups" = "all"): Promise<string | null> {
+  const groups = sql`select group_id as target_id, target_id as parent_id from group_members`;
+  const edges =
+    by === "groups" ? groups : sql`select target_id, parent_id from target_dependencies union all ${groups}`;
   return await valueOf<string | null>(sql`
     with recursive above as (
-      select target_id as id, parent_id from target_dependencies where target_id = any(${arrayOf(ids)}::uuid[])
+      select target_id as id, parent_id from (${edges}) first where target_id = any(${arrayOf(ids)}::uuid[])
       union
-      select a.id, d.parent_id from above a join target_dependencies d on d.target_id = a.parent_id
+      select a.id, d.parent_id from above a join (${edges}) d on d.target_id = a.parent_id
     )
     select id from above where id = parent_id limit 1`);
 }

@@ -65,6 +65,7 @@ const kinds: {
   domain_expiry: { never: "it asks registries, which their own public list chooses" },
   exec: { never: "the agent's own file decides what is connected to" },
   heartbeat: { never: "the job connects to the control plane" },
+  group: { never: "nothing is connected to" },
 };
 
 const addresses: [string, string][] = [

@@ -1,4 +1,4 @@
-import { isProbed } from "@statusmesh/shared/checks";
+import { isHeartbeat } from "@statusmesh/shared/checks";
 import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
 import type { Ctx } from "../../platform/context.ts";
 import { getHeartbeat, listPings } from "../heartbeats/service.ts";
@@ -8,9 +8,9 @@ import type { Target } from "./schema.ts";
 /** Pings that the page shows. */
 const shownPings = { limit: 20, offset: 0 };
 
-/** The part of a monitor's page that only a heartbeat has; null for a probed monitor. */
+/** The part of a monitor's page that only a heartbeat has; null for other kinds. */
 export async function heartbeatPanel(ctx: Ctx, target: Target) {
-  if (isProbed(target.check)) return null;
+  if (!isHeartbeat(target.check)) return null;
   const [heartbeat, listed] = await Promise.all([getHeartbeat(ctx, target.id), listPings(ctx, target.id, shownPings)]);
   const pings = listed.items;
   const failure = pings.find(({ kind, body }) => kind === "fail" && body !== null);

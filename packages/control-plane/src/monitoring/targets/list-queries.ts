@@ -1,5 +1,6 @@
 import { runs } from "../results/service.ts";
 import type { CheckSpec, ResultDetails } from "@statusmesh/shared/checks";
+import type { MemberCounts } from "../../alerting/incidents/service.ts";
 import { minuteMs } from "@statusmesh/shared/time";
 import { arrayOf, columnOf, countOf, type Db, firstOf } from "../../platform/db/sql.ts";
 import { groupedMonitors, ranks } from "./cause-queries.ts";
@@ -38,7 +39,7 @@ interface SortKey {
   largestFirst?: true;
 }
 
-/** Id and share of the time of a heartbeat `h` that it was not down, maintenance included. */
+/** Id and share of the time of a heartbeat or group `h` that it was not down, maintenance included. */
 const heartbeatShare = (sql: Db, now: Date) => {
   const within = (start: Sql, end: Sql) => sql`
     extract(epoch from sum(least(coalesce(${end}, ${now}), ${now}::timestamptz)
@@ -50,7 +51,7 @@ const heartbeatShare = (sql: Db, now: Date) => {
       where i.target_id = h.target_id and not i.retracted and not i.imported and o.impact <> 'degraded'
         and (o.ended_at is null or o.ended_at > ${now}::timestamptz::date - ${uptimeDays}::int)), 0)
     / nullif((
-      select ${within(sql`s.starts_at`, sql`s.ends_at`)} from heartbeat_spans s
+      select ${within(sql`s.starts_at`, sql`s.ends_at`)} from (select * from heartbeat_spans union all select * from group_spans) s
       where s.target_id = h.target_id
         and (s.ends_at is null or s.ends_at > ${now}::timestamptz::date - ${uptimeDays}::int)), 0)`;
 };
@@ -80,7 +81,9 @@ const sortKeys: Record<MonitorSort, SortKey> = {
         where d.target_id in (${matched})
         group by d.target_id
       ) u on u.target_id = t.id
-      left join (select ${heartbeatShare(sql, now)} from heartbeats h where h.target_id in (${matched}))
+      left join (select ${heartbeatShare(sql, now)} from (
+          select target_id from heartbeats union all select target_id from target_groups) h
+        where h.target_id in (${matched}))
         h (target_id, share) on h.target_id = t.id`,
   },
   p95: {
@@ -239,6 +242,8 @@ export interface MonitorDbRow extends TargetRow, MonitorStatusRow {
   incident_error: string | null;
   incident_regions_down: string[] | null;
   incident_regions_up: string[] | null;
+  /** Of a group that has been judged. */
+  members: MemberCounts | null;
 }
 
 const monitorColumns = (sql: Db, now: Date) => sql`
@@ -246,7 +251,10 @@ const monitorColumns = (sql: Db, now: Date) => sql`
   s.status_since, s.last_result_at,
   s.last_error, s.details, s.expires_at, i.id as incident_id, i.outage_since, i.acknowledged_at,
   i.severity as incident_severity, i.error_sample as incident_error, i.regions_down as incident_regions_down,
-  i.regions_up as incident_regions_up`;
+  i.regions_up as incident_regions_up,
+  case when t.kind = 'group' then (
+    select jsonb_build_object('known', g.known, 'down', g.down, 'degraded', g.degraded)
+    from target_groups g where g.target_id = t.id) end as members`;
 
 /** The console's list. */
 export async function selectMonitors(

@@ -105,7 +105,12 @@ const beatTitles: Readonly<Record<BeatKind, { label: string; title: string }>> =
 /** The bar of a monitor: each beat with its state and what every region found, in words; and the row of failures. */
 export function beatsOf(
   beats: readonly Beat[],
-  { kind, isProbed, nameOf }: { kind: BeatKind; isProbed: boolean; nameOf: (region: string) => string },
+  {
+    kind,
+    kinds,
+    isProbed,
+    nameOf,
+  }: { kind: BeatKind; kinds: readonly BeatKind[]; isProbed: boolean; nameOf: (region: string) => string },
 ) {
   const titles = isProbed ? beatTitles : { ...beatTitles, checks: { label: "Reports", title: "Last 50 reports" } };
   const failing = beats.toReversed().findIndex(({ state }) => state !== "down");
@@ -114,7 +119,7 @@ export function beatsOf(
   return {
     kind,
     title: titles[kind].title,
-    kinds: Object.entries(titles).map(([key, { label }]) => ({ key, label })),
+    kinds: kinds.map((key) => ({ key, label: titles[key].label })),
     inARow: failing === -1 ? beats.length : failing,
     down: beats.filter(({ state }) => state === "down").length,
     items: beats.map(({ at, state, imported, downSecs, regions }) => ({

@@ -5,7 +5,7 @@ import { type Ctx, type OrgReader, requireScope } from "../../platform/context.t
 import { type Cause, type CauseLine, causeLine } from "../../platform/db/causes.ts";
 import { linePage } from "../../platform/db/lines.ts";
 import type { Page } from "../../platform/http/wire.ts";
-import { explainVotes } from "../../alerting/incidents/service.ts";
+import { explainVotes, type MemberCounts } from "../../alerting/incidents/service.ts";
 import { disabledRegionIds } from "../regions/service.ts";
 import { type MonitorCauseRow, ranks, selectMonitorCauses } from "./cause-queries.ts";
 import { everything, filterOf } from "./filter-queries.ts";
@@ -22,6 +22,8 @@ import { withFindings } from "./unable.ts";
 export interface MonitorRow extends queries.MonitorStatusRow {
   target: Target;
   paused: boolean;
+  /** Of a group that has been judged: the members that count. */
+  members: MemberCounts | null;
   open_incident: {
     id: string;
     outage_since: Date;
@@ -45,6 +47,7 @@ function presentMonitor(row: queries.MonitorDbRow): MonitorRow {
     last_error: row.last_error,
     details: row.details,
     expires_at: row.expires_at,
+    members: row.members,
     open_incident:
       row.incident_id === null
         ? null

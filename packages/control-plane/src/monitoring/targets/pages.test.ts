@@ -136,6 +136,7 @@ const checks: Record<CheckType, object> = {
   tls_cert: { host: "www.example.org", warn_days: 21 },
   domain_expiry: { domain: "example.org", critical_days: 3 },
   heartbeat: { period: 86_400_000, max_runtime: 600_000 },
+  group: { members: [{ tag: "shop" }], rule: { at_least: 2 }, degraded_below: 100 },
 };
 
 /** The part of a form that belongs to a kind. */

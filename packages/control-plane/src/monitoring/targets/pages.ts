@@ -1,4 +1,12 @@
-import { checkKinds, checkTypes, detailsOf, isCheckType, kindOf } from "@statusmesh/shared/checks";
+import {
+  checkKinds,
+  checkTypes,
+  detailsOf,
+  isCheckType,
+  isGroup,
+  kindOf,
+  listedMembers,
+} from "@statusmesh/shared/checks";
 import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { servedRegions, silentRegions } from "../agents/service.ts";
 import { getOrg } from "../../access/orgs/service.ts";
@@ -27,6 +35,8 @@ import {
   recentHistory,
   uptime,
 } from "../results/service.ts";
+import { namesOf } from "./group-members.ts";
+import { groupPanel } from "./group-panel.ts";
 import { heartbeatPanel } from "./heartbeat-panel.ts";
 import { planOf } from "../../access/plans/service.ts";
 import { certificateChoices } from "../certificates/service.ts";
@@ -72,7 +82,11 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
   const ofRegion = region === undefined ? {} : { region };
   const isNew = now - Date.parse(row.target.created_at) < dayMs;
   const isWrong = row.open_incident !== null || ["down", "error", "degraded"].includes(row.status);
-  const beatKind = beatKinds.find((kind) => kind === query["beats"]) ?? (isNew || isWrong ? "checks" : "hours");
+  // A group has no runs.
+  const shownKinds = beatKinds.filter((kind) => kind !== "checks" || !isGroup(row.target.check));
+  const beatKind =
+    shownKinds.find((kind) => kind === query["beats"]) ??
+    ((isNew || isWrong) && shownKinds.includes("checks") ? "checks" : "hours");
   const month = new Date(now - 30 * dayMs).toISOString();
   const fine = { slices: chartSlices, leastSecs: row.target.interval };
   const [
@@ -91,6 +105,7 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
     pinned,
     beats,
     job,
+    group,
     neighbours,
     flaps,
     history,
@@ -115,6 +130,7 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
     pinnedTargets(ctx),
     readBeats(ctx, id, beatKind, row.target.interval),
     heartbeatPanel(ctx, row.target),
+    groupPanel(ctx, row.target),
     neighboursOf(ctx, id),
     flapping(ctx, [id]),
     recentHistory(ctx, [id]),
@@ -133,8 +149,9 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
       summary: kindOf(row.target.check).summary(row.target.check),
       ranges,
       range,
-      beats: beatsOf(beats, { kind: beatKind, isProbed: job === null, nameOf }),
+      beats: beatsOf(beats, { kind: beatKind, kinds: shownKinds, isProbed: job === null, nameOf }),
       job,
+      group,
       neighbours,
       flapping: flaps.get(id) ?? null,
       isPinned: pinned.includes(id),
@@ -245,6 +262,7 @@ async function formData(ctx: Ctx, target: Target | null, ownRegions: readonly st
     channels,
     certificates,
     ladder: org.escalation,
+    members: await namesOf(ctx, start === null ? [] : listedMembers(start.check)),
     parents: from === null ? [] : (await neighboursOf(ctx, from.id)).parents,
     regions: regions.map((region) => ({
       ...region,

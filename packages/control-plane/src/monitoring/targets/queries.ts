@@ -1,6 +1,5 @@
 import type { PendingQuery, Row } from "postgres";
-import { type CheckSpec, type CheckType, kindOf } from "@statusmesh/shared/checks";
-import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
+import { type CheckSpec, type CheckType, kindOf, reservedRegions } from "@statusmesh/shared/checks";
 import type { Escalation } from "../../access/orgs/schema.ts";
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
@@ -106,7 +105,7 @@ export async function insertTargets(sql: Db, rows: readonly string[]): Promise<v
     )
     insert into target_regions (target_id, region_id)
     select g.id, r.id from given g cross join regions r
-    where r.enabled and (g.regions is null and r.id <> ${heartbeatRegion} or r.id = any(g.regions))`;
+    where r.enabled and (g.regions is null and r.id <> all(${reservedRegions as string[]}::text[]) or r.id = any(g.regions))`;
 }
 
 /** A target bound to a channel. */
@@ -221,7 +220,7 @@ export async function lockTargets(sql: Db, orgId: string, ids: readonly string[]
   await sql`
     select 1 from target_states
     where target_id in (select id from targets where org_id = ${orgId} and id = any(${arrayOf(ids)}::uuid[]))
-    order by target_id for update`;
+    order by lock_level, target_id for update`;
   return await inPortions(sql<ProbedTargetRow[]>`
     select ${columns(sql)}, ${regionsOf(sql)} from targets t
     where t.org_id = ${orgId} and t.id = any(${arrayOf(ids)}::uuid[]) order by t.id for no key update of t`);

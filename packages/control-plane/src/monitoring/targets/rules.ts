@@ -1,4 +1,5 @@
-import { type CheckSpec, isProbed, kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, isGroup, isHeartbeat, isProbed, kindOf, type SpecOf } from "@statusmesh/shared/checks";
+import { groupIntervalSecs } from "@statusmesh/shared/checks/group";
 import { withWholeCertificates } from "@statusmesh/shared/checks/certificates";
 import { AppError } from "@statusmesh/shared/errors";
 import { below, checkAll, Faults } from "@statusmesh/shared/faults";
@@ -11,7 +12,7 @@ import type { System } from "../../platform/context.ts";
 import { plural } from "../../platform/html/format.ts";
 import { iso, managedBy } from "../../platform/http/wire.ts";
 import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
-import { notProbed, scheduleRule, withGrace } from "../heartbeats/service.ts";
+import { intervalSecsOf, notProbed, scheduleRule, withGrace } from "../heartbeats/service.ts";
 import { type Plan, PlanRefusal } from "../../access/plans/service.ts";
 import type { TargetRow } from "./queries.ts";
 import { completeSpec } from "./sealing.ts";
@@ -150,12 +151,16 @@ function refuseInsideName({ config }: Pick<System, "config">, name: string, fiel
 
 /** The check with the defaults that follow from it. */
 export const completed = (spec: CheckSpec): CheckSpec =>
-  isProbed(spec) ? withWholeCertificates(spec) : withGrace(spec);
+  isProbed(spec) ? withWholeCertificates(spec) : isGroup(spec) ? spec : withGrace(spec);
+
+/** The interval of a check that no agent probes, seconds. */
+export const fixedIntervalSecs = (spec: SpecOf<"heartbeat" | "group">): number =>
+  isGroup(spec) ? groupIntervalSecs : intervalSecsOf(spec);
 
 /** The rules of the kind, and those of a schedule. */
 export function kindRules(spec: CheckSpec): void {
   kindOf(spec).rules(spec);
-  if (!isProbed(spec)) scheduleRule(spec);
+  if (isHeartbeat(spec)) scheduleRule(spec);
 }
 
 /** Refuses what only makes sense for a probed target, and addresses of heartbeats for one. */
@@ -168,7 +173,7 @@ export function reportedRules(
   },
   policy: RegionPolicy = "majority",
 ): void {
-  if (isProbed(spec)) {
+  if (!isHeartbeat(spec)) {
     if (input.heartbeat_addresses === undefined || input.heartbeat_addresses.length === 0) return;
     throw new AppError("INVALID_HEARTBEAT", "Only a monitor of the kind heartbeat has addresses of pings.", {
       field: "/heartbeat_addresses",

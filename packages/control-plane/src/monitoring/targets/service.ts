@@ -1,4 +1,4 @@
-import { type CheckSpec, isProbed, kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, isHeartbeat, kindOf } from "@statusmesh/shared/checks";
 import { isId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
@@ -7,6 +7,7 @@ import { readCause } from "../../platform/db/causes.ts";
 import { isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { pingUrl } from "../heartbeats/service.ts";
 import { disabledRegionIds } from "../regions/service.ts";
+import { leaveGroups } from "./group-members.ts";
 import { filterOf, searchTargets } from "./filter-queries.ts";
 import * as lists from "./list-queries.ts";
 import * as queries from "./queries.ts";
@@ -90,7 +91,7 @@ export async function getTarget(ctx: Ctx, id: string): Promise<Target> {
 /** One target as its own route shows it: of a heartbeat with its ping URL. TARGET_NOT_FOUND. */
 export async function showTarget(ctx: Ctx, id: string): Promise<Target> {
   const target = await getTarget(ctx, id);
-  return isProbed(target.check) ? target : { ...target, ping_url: await pingUrl(ctx, target.id) };
+  return !isHeartbeat(target.check) ? target : { ...target, ping_url: await pingUrl(ctx, target.id) };
 }
 
 /**
@@ -112,6 +113,7 @@ export async function deleteTarget(ctx: Ctx, id: string): Promise<void> {
   await inTransaction(ctx, async (tx) => {
     const before = isId(id) ? await queries.lockTarget(tx.sql, ctx.orgId, id) : null;
     if (before === null) throw notFound();
+    await leaveGroups(tx, [id]);
     await queries.deleteTargets(tx.sql, ctx.orgId, [id], new Date(ctx.clock.now()));
     await record(tx, { resourceId: id, before: present(before) });
     await queries.announceTargets(tx.sql);

@@ -1,5 +1,5 @@
 import type { Static } from "typebox";
-import { type CheckType, errorInWords, isProbed } from "@statusmesh/shared/checks";
+import { type CheckType, errorInWords, isHeartbeat, isProbed } from "@statusmesh/shared/checks";
 import { dayMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../../platform/context.ts";
 import { tool, type Tool } from "../../platform/http/tool.ts";
@@ -182,7 +182,7 @@ export const targetTools: Tool[] = [
       const row = await getMonitor(ctx, id);
       const { target } = row;
       const [job, causes, http_status, uptime_24h_pct, uptime_30d_pct] = await Promise.all([
-        isProbed(target.check) ? null : getHeartbeat(ctx, target.id),
+        isHeartbeat(target.check) ? getHeartbeat(ctx, target.id) : null,
         causesOf(ctx, [id]),
         lastHttpStatus(ctx, row),
         uptimeOf(ctx, id, 1),

@@ -4,10 +4,12 @@ import {
   type CheckSpec,
   type CheckType,
   isCheckType,
+  isGroup,
+  isHeartbeat,
   isProbed,
   kindOf,
+  type SpecOf,
 } from "@statusmesh/shared/checks";
-import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
 import { AppError } from "@statusmesh/shared/errors";
 import { below, checkAll } from "@statusmesh/shared/faults";
 import { isId } from "@statusmesh/shared/ids";
@@ -27,19 +29,21 @@ import {
   rescheduleReminders,
 } from "../../alerting/incidents/service.ts";
 import { certificateRule, type KnownCertificates, knownCertificates } from "../certificates/service.ts";
-import { intervalSecsOf, reopenWindows, replaceAddresses, shownOf } from "../heartbeats/service.ts";
+import { reopenWindows, replaceAddresses, shownOf } from "../heartbeats/service.ts";
 import { ladderRule } from "../../access/orgs/service.ts";
 import { type Plan, planOf } from "../../access/plans/service.ts";
 import { enabledRegionIds } from "../regions/service.ts";
 import { mapInTurns, portionsOf } from "../../platform/process/turns.ts";
 import { forgetDetails } from "../results/service.ts";
 import { dependenciesOf, keepDependencies, writeDependencies } from "./dependencies.ts";
+import { followPause, writeMembers } from "./group-members.ts";
 import * as queries from "./queries.ts";
 import {
   afterFailuresRule,
   alertRule,
   checkRules,
   completed,
+  fixedIntervalSecs,
   intervalRule,
   kindRules,
   notFound,
@@ -95,8 +99,9 @@ export async function updateTargets(
   return await inTransaction(ctx, async (tx) => {
     const ids = edits.map(({ id }) => id);
     const dependent = edits.filter(({ patch }) => patch.depends_on !== undefined);
+    const joining = edits.filter(({ patch }) => patch.tags !== undefined || patch.check !== undefined);
     // Before any target is locked: an apply does the same.
-    if (dependent.length > 0) await keepDependencies(tx);
+    if (dependent.length + joining.length > 0) await keepDependencies(tx);
     const rows = new Map((await queries.lockTargets(tx.sql, ctx.orgId, ids)).map((row) => [row.id, row]));
     if (rows.size < ids.length) throw notFound();
     await check(
@@ -120,6 +125,11 @@ export async function updateTargets(
         dependent.map(({ id }) => id),
       );
     }
+    const written = done.map(({ edit: { id, patch }, check, after }) => ({ id, base: "", patch, check, after }));
+    await writeMembers(tx, {
+      groups: written.filter(({ check, after }) => check !== null && isGroup(after.spec)),
+      monitors: written.filter(({ patch }) => patch.tags !== undefined),
+    });
     await queries.announceTargets(tx.sql);
     const shown = await mapInTurns(done, ({ before, after }) => [present(before), present(after)] as const);
     if (tx.recordedAsWhole !== true)
@@ -170,6 +180,7 @@ async function store(tx: Ctx, edits: readonly Edited[]): Promise<void> {
     if (check !== null && isElsewhere(check)) await forgetDetails(sql, orgId, edit.id, after.updated_at);
   const idsOf = (list: readonly Edited[]): string[] => list.map(({ edit }) => edit.id);
   await closeSilently(tx, idsOf(edits.filter(({ before, after }) => before.enabled && !after.enabled)));
+  followPause(tx, idsOf(edits.filter(({ before, after }) => before.enabled !== after.enabled)));
   await reevaluate(
     tx,
     new Map(
@@ -194,7 +205,7 @@ async function store(tx: Ctx, edits: readonly Edited[]): Promise<void> {
   const climbing = edits.filter(({ before, after }) => !sameJson(before.escalation, after.escalation));
   if (climbing.length > 0) await rescheduleLadders(tx, orgId, idsOf(climbing));
   const reported = edits.filter(
-    ({ before, after, check }) => !isProbed(before.spec) && (check !== null || after.enabled !== before.enabled),
+    ({ before, after, check }) => isHeartbeat(before.spec) && (check !== null || after.enabled !== before.enabled),
   );
   for (const resumed of [false, true])
     await reopenWindows(
@@ -266,14 +277,14 @@ export function edited(
       name: patch.name ?? before.name,
       spec: check === null ? before.spec : sealSpec(tx, before.id, check.after),
       interval_secs: isReported
-        ? intervalSecsOf((check?.after ?? before.spec) as HeartbeatCheck)
+        ? fixedIntervalSecs((check?.after ?? before.spec) as SpecOf<"heartbeat" | "group">)
         : (patch.interval ?? before.interval_secs),
       enabled: patch.enabled ?? before.enabled,
       tags: patch.tags === undefined ? before.tags : tagsRule(patch.tags),
       alert_confirmations: isReported ? 1 : (patch.alert_confirmations ?? before.alert_confirmations),
       notify_recovery: patch.notify_recovery ?? before.notify_recovery,
       renotify_interval_secs: patch.renotify_interval_secs ?? before.renotify_interval_secs,
-      region_policy: patch.region_policy ?? before.region_policy,
+      region_policy: (isGroup(before.spec) ? undefined : patch.region_policy) ?? before.region_policy,
       severity: patch.severity ?? before.severity,
       flap_detection: patch.flap_detection ?? before.flap_detection,
       escalation: patch.escalation === undefined ? before.escalation : patch.escalation,
@@ -315,6 +326,7 @@ function patchRules(
     () => chosen && regionsRule(chosen, new Set([...enabled, ...before.regions])),
     () =>
       (policy !== undefined || chosen !== undefined) &&
+      !isGroup(before.spec) &&
       regionPolicyRule(policy ?? before.region_policy, (chosen ?? before.regions).length),
     () =>
       reportedRules(

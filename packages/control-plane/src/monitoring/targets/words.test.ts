@@ -39,6 +39,7 @@ function row(name: string, status: MonitorRow["status"], more: Partial<MonitorRo
     last_error: null,
     details: null,
     expires_at: null,
+    members: null,
     open_incident: null,
     ...more,
   };
@@ -304,7 +305,9 @@ t.test("the numbers of a monitor's page", async (t) => {
     { at: 1, state: "up" as const, imported: true as const, regions: [] },
   ];
   t.same(
-    beatsOf(days, { kind: "days", isProbed: true, nameOf: String }).items.map(({ word }) => word),
+    beatsOf(days, { kind: "days", kinds: ["hours", "days"], isProbed: true, nameOf: String }).items.map(
+      ({ word }) => word,
+    ),
     ["Down 26 min", "Up, imported"],
   );
   t.same(missingOf(byRegion.regions[0]!.buckets, byRegion), ["us"]);

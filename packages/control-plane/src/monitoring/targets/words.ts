@@ -1,4 +1,4 @@
-import { capSetting, circuitOpen, detailsOf, errorInWords, kindOf } from "@statusmesh/shared/checks";
+import { capSetting, circuitOpen, detailsOf, errorInWords, isGroup, kindOf } from "@statusmesh/shared/checks";
 import type { SilentRegion } from "../agents/service.ts";
 import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
 import { capital, list, number, plural } from "../../platform/html/format.ts";
@@ -16,8 +16,10 @@ export const shownState = (row: Pick<MonitorRow, "paused" | "status">): ShownSta
   row.paused ? "paused" : row.status;
 
 /** True from its creation until its first result, unless nothing checks it. */
-export const isWaiting = (row: Pick<MonitorRow, "paused" | "probed" | "status" | "last_result_at">): boolean =>
-  !row.paused && row.probed && row.status === "unknown" && row.last_result_at === null;
+export const isWaiting = (
+  row: Pick<MonitorRow, "target" | "paused" | "probed" | "status" | "last_result_at">,
+): boolean =>
+  !row.paused && row.probed && !isGroup(row.target.check) && row.status === "unknown" && row.last_result_at === null;
 
 /** `in 2 of 3 regions`, or nothing for a monitor with one region. */
 export function where(incident: { regions_down: readonly string[]; regions_up: readonly string[] } | null): string {
@@ -29,6 +31,7 @@ export function where(incident: { regions_down: readonly string[]; regions_up: r
 /** The second line of a row: the error, else the subject of the check and its expiry, as of `now` (Unix ms). */
 export function detail(row: MonitorRow, now: number): string {
   if (!row.paused && !row.probed) return "Not checked: the operator has disabled all of its regions";
+  if (isGroup(row.target.check) && !row.paused) return groupDetail(row);
   const error = row.open_incident?.error_sample ?? row.last_error;
   if (row.paused || row.status === "up" || row.status === "unknown" || error === null) {
     const expiry = expiryWords(row, now);
@@ -36,6 +39,13 @@ export function detail(row: MonitorRow, now: number): string {
     return expiry === null ? summary : `${summary} · ${expiry}`;
   }
   return capital([errorInWords(error), where(row.open_incident)].filter((part) => part !== "").join(" "));
+}
+
+/** `2 of 5 down: api-1, api-2`, or the members and the rule. */
+function groupDetail({ target, members, status, last_error: error }: MonitorRow): string {
+  if (error !== null && (status === "down" || status === "degraded")) return error;
+  const summary = kindOf(target.check).summary(target.check);
+  return members === null || members.down === 0 ? summary : `${members.down} of ${members.known} down · ${summary}`;
 }
 
 /** Why a monitor without data has none, when its runs are held back by the cap per host. */

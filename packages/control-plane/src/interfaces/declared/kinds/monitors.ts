@@ -1,4 +1,4 @@
-import { type CheckSpec, isProbed, kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, isGroup, isProbed, kindOf } from "@statusmesh/shared/checks";
 import { checkAll } from "@statusmesh/shared/faults";
 import { mask } from "@statusmesh/shared/secrets";
 import { validate } from "@statusmesh/shared/validate";
@@ -73,6 +73,14 @@ function readInput({ fields, pointer }: Declared, judging: Judging): TargetCreat
     body["depends_on"] = listIn(judging, body, "depends_on", pointer).flatMap(
       (parent, at) => monitorOf(parent, `${pointer}/depends_on/${at}`, judging) ?? [],
     );
+  const { check } = body as { check?: Fields };
+  if (check?.["type"] === "group" && Array.isArray(check["members"]))
+    body["check"] = {
+      ...check,
+      members: listIn(judging, check, "members", `${pointer}/check`).flatMap(
+        (member, at) => memberOf(member, `${pointer}/check/members/${at}`, judging) ?? [],
+      ),
+    };
   if ("alerts" in body)
     body["alerts"] = listIn(judging, body, "alerts", pointer).map((alert, at) => {
       const id = channelOf(alert, `${pointer}/alerts/${at}`, judging) ?? unknownChannel;
@@ -106,6 +114,28 @@ function monitorOf(parent: unknown, pointer: string, { references, faults }: Jud
   if (typeof parent !== "object" || parent === null) return references.byKey("monitors", parent, pointer, faults);
   return references.byId("monitors", (parent as Fields)["target_id"], `${pointer}/target_id`, faults);
 }
+
+/** A member of a group, by its key or its id in place of which an id is stored, or a tag. */
+function memberOf(member: unknown, pointer: string, { references, faults }: Judging): unknown {
+  if (typeof member !== "object" || member === null) return member;
+  const { monitor, target_id: id } = member as Fields;
+  const found =
+    "monitor" in member
+      ? references.byKey("monitors", monitor, `${pointer}/monitor`, faults)
+      : "target_id" in member
+        ? references.byId("monitors", id, `${pointer}/target_id`, faults)
+        : undefined;
+  return found === undefined ? member : found === null ? null : { target_id: found };
+}
+
+/** The check as it is compared and shown: members of a group by their keys. */
+const membersShown = (check: CheckSpec, { references }: Judging): unknown =>
+  isGroup(check)
+    ? {
+        ...check,
+        members: check.members.map((one) => ("tag" in one ? one : { monitor: references.shown(one.target_id) })),
+      }
+    : check;
 
 /** A level of a ladder, whose channels are named like those of alerts. */
 function levelOf(level: unknown, pointer: string, judging: Judging): unknown {
@@ -155,7 +185,12 @@ function shownInput({ fields }: Declared, input: TargetCreate, { before, stored,
   const alerts = input.alerts ?? judging.defaultChannels.map((channel_id) => ({ channel_id }));
   return {
     name: input.name,
-    check: kind.mapSecrets(input.check, (secret, pointer) => (secrets.get(pointer) === secret ? mask : changedSecret)),
+    check: membersShown(
+      kind.mapSecrets(input.check, (secret, pointer) =>
+        secrets.get(pointer) === secret ? mask : changedSecret,
+      ) as CheckSpec,
+      judging,
+    ),
     // A manual pause stays.
     ...(stored !== null && !("enabled" in fields) ? {} : { enabled: input.enabled ?? true }),
     tags: sorted(input.tags ?? []),
@@ -209,7 +244,7 @@ const shownAddress = ({ kind, hint, hash }: StoredAddress): string => `${kind} â
 function shownStored(stored: StoredMonitor, check: CheckSpec, isPausable: boolean, judging: Judging): Fields {
   return {
     name: stored.name,
-    check: kindOf(check).mapSecrets(check, () => mask),
+    check: membersShown(kindOf(check).mapSecrets(check, () => mask) as CheckSpec, judging),
     ...(isPausable ? { enabled: stored.enabled } : {}),
     tags: sorted(stored.tags),
     alerts: sorted(
