@@ -85,7 +85,6 @@ export const folders = {
       "snoozes hold notices": ["snoozes"],
       "dependencies and groups hold openings, and who is checked once more": [
         "group_members",
-        "holding_monitors",
         "target_dependencies",
         "target_regions",
       ],

@@ -580,6 +580,14 @@ create table failure_snapshots (
 CREATE INDEX failure_snapshots_by_org ON failure_snapshots USING btree (org_id);
 CREATE INDEX failure_snapshots_by_slot ON failure_snapshots USING btree (slot);
 
+create table group_spans (
+  target_id uuid not null,
+  starts_at timestamp with time zone not null,
+  ends_at timestamp with time zone,
+  PRIMARY KEY (target_id, starts_at),
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+);
+
 create table incident_events (
   id uuid not null,
   org_id uuid not null,
@@ -672,6 +680,7 @@ create table incidents (
   hold_stage text,
   hold_parent uuid,
   hold_since timestamp with time zone,
+  members jsonb,
   PRIMARY KEY (id),
   CHECK ((closed_by = ANY (ARRAY['engine'::text, 'person'::text, 'pause'::text]))),
   CHECK ((engine_severity = ANY (ARRAY['minor'::text, 'major'::text]))),
@@ -770,6 +779,19 @@ create table snoozes (
 );
 CREATE INDEX snoozes_by_org ON snoozes USING btree (org_id, until);
 
+create table target_groups (
+  target_id uuid not null,
+  known integer not null,
+  down integer not null,
+  degraded integer not null,
+  maintained text,
+  due_at timestamp with time zone,
+  PRIMARY KEY (target_id),
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+) with (fillfactor=70);
+CREATE INDEX target_groups_due ON target_groups USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX target_groups_maintained ON target_groups USING btree (target_id) WHERE (maintained IS NOT NULL);
+
 create table target_states (
   target_id uuid not null,
   status text not null,
@@ -786,6 +808,7 @@ create table target_states (
   recheck_regions text[],
   flapping jsonb,
   flapping_due_at timestamp with time zone,
+  lock_level smallint not null default 0,
   PRIMARY KEY (target_id),
   CHECK ((status = ANY (ARRAY['up'::text, 'down'::text, 'degraded'::text, 'error'::text, 'unknown'::text]))),
   FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
@@ -974,6 +997,16 @@ create table deleted_targets (
 );
 CREATE INDEX deleted_targets_by_change ON deleted_targets USING btree (changed_xid);
 CREATE INDEX deleted_targets_counted ON deleted_targets USING btree (org_id) WHERE (NOT uncounted);
+
+create table group_members (
+  group_id uuid not null,
+  target_id uuid not null,
+  holds boolean not null,
+  PRIMARY KEY (group_id, target_id),
+  FOREIGN KEY (group_id) REFERENCES targets(id) ON DELETE CASCADE,
+  FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
+);
+CREATE INDEX group_members_by_target ON group_members USING btree (target_id);
 
 create table heartbeat_addresses (
   kind text not null,
@@ -1382,6 +1415,7 @@ CREATE INDEX targets_by_client_certificate ON targets USING btree (((spec #>> '{
 CREATE UNIQUE INDEX targets_by_key ON targets USING btree (org_id, ((managed ->> 'project'::text)), ((managed ->> 'key'::text)));
 CREATE INDEX targets_by_org ON targets USING btree (org_id, id);
 CREATE INDEX targets_by_tag ON targets USING gin (tags);
+CREATE INDEX targets_groups ON targets USING btree (org_id) WHERE (kind = 'group'::text);
 
 -- operator ------------------------------------------------------------------------------------------------------------
 

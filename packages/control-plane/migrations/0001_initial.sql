@@ -550,8 +550,8 @@ create table target_dependencies (
 );
 create index target_dependencies_by_parent on target_dependencies (parent_id);
 
--- Members of groups (kind group), those by tag included. `holds`: openings of the member are held while the group has an
--- open incident.
+-- Members of groups (kind group), those by tag included. `holds`: openings of the member are held while the group has
+-- an open incident.
 create table group_members (
   group_id  uuid not null references targets on delete cascade,
   target_id uuid not null references targets on delete cascade,

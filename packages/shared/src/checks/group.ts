@@ -7,7 +7,7 @@ import type { CheckKind } from "./kind.ts";
 const errorCode = "INVALID_GROUP";
 
 /** Members that a group lists; a tag adds every monitor that has it. */
-export const maxListed = 1000;
+const maxListed = 1000;
 /** How many groups may stand above each other. */
 export const maxDepth = 4;
 
@@ -95,7 +95,7 @@ export const groupIntervalSecs = 60;
 const keyOf = (member: GroupMember): string => ("tag" in member ? `tag ${member.tag}` : `id ${member.target_id}`);
 
 /** The rule in words: `2 or more up`. */
-export function ruleInWords(rule: GroupRule): string {
+function ruleInWords(rule: GroupRule): string {
   if (rule === "all") return "all up";
   if (rule === "any") return "any up";
   return "at_least" in rule ? `${rule.at_least} or more up` : `${rule.percent} % or more up`;

@@ -341,7 +341,7 @@ function unescaped(value: unknown): unknown {
     : value;
 }
 
-/** No monitor depends on itself, a group on its members; over monitors outside of the document only the server knows. */
+/** No monitor depends on itself, a group on its members; over those outside of the document only the server knows. */
 function checkDependencies(document: Json, add: Add): void {
   const monitors = isObject(document["monitors"]) ? Object.entries(document["monitors"]) : [];
   const parentsOf = (monitor: unknown): string[] =>

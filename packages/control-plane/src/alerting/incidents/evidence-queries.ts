@@ -19,7 +19,8 @@ export interface LockedState {
 }
 
 /**
- * Locks the evidence of targets, groups after their members and else in id order, to avoid deadlocks. Everything that changes an incident holds this lock.
+ * Locks the evidence of targets, groups after their members and else in id order, to avoid deadlocks. Everything that
+ * changes an incident holds this lock.
  */
 export async function lockStates(sql: Db, targetIds: Ids): Promise<LockedState[]> {
   return await sql<LockedState[]>`

@@ -119,7 +119,7 @@ function heartbeatRules(judged: JudgedSections["monitors"], faults: Faults): voi
     }
 }
 
-/** No monitor depends on itself, a group on its members; a cycle over monitors outside of the document is found at apply. */
+/** No monitor depends on itself, a group on its members; a cycle over others is found at apply. */
 async function dependencyRules({ ctx, judged: { monitors } }: Compared, faults: Faults): Promise<void> {
   const groups = new Map(monitors.map(({ id, judged: { create } }) => [id, listedMembers(create.check)]));
   const parents = new Map(

@@ -33,7 +33,7 @@ export async function groupPanel(ctx: Ctx, target: Target) {
 }
 
 /** The rule in words. */
-export function ruleSentence({ rule, degraded_below: below }: Pick<GroupCheck, "rule" | "degraded_below">): string {
+function ruleSentence({ rule, degraded_below: below }: Pick<GroupCheck, "rule" | "degraded_below">): string {
   const needed =
     rule === "all"
       ? "every member is up"
@@ -48,7 +48,7 @@ export function ruleSentence({ rule, degraded_below: below }: Pick<GroupCheck, "
 }
 
 /** What would bring the group down, or up again. */
-export function outlook({ rule }: Pick<GroupCheck, "rule">, { known, down }: MemberCounts): string {
+function outlook({ rule }: Pick<GroupCheck, "rule">, { known, down }: MemberCounts): string {
   if (known === 0) return "No member has data.";
   const spare = known - down - neededOf(rule, known);
   if (spare < 0) return `Up again when ${number(-spare)} more ${spare === -1 ? "member is" : "members are"} up.`;

@@ -51,7 +51,8 @@ const heartbeatShare = (sql: Db, now: Date) => {
       where i.target_id = h.target_id and not i.retracted and not i.imported and o.impact <> 'degraded'
         and (o.ended_at is null or o.ended_at > ${now}::timestamptz::date - ${uptimeDays}::int)), 0)
     / nullif((
-      select ${within(sql`s.starts_at`, sql`s.ends_at`)} from (select * from heartbeat_spans union all select * from group_spans) s
+      select ${within(sql`s.starts_at`, sql`s.ends_at`)} from (
+        select * from heartbeat_spans union all select * from group_spans) s
       where s.target_id = h.target_id
         and (s.ends_at is null or s.ends_at > ${now}::timestamptz::date - ${uptimeDays}::int)), 0)`;
 };

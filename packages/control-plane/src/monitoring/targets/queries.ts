@@ -105,7 +105,8 @@ export async function insertTargets(sql: Db, rows: readonly string[]): Promise<v
     )
     insert into target_regions (target_id, region_id)
     select g.id, r.id from given g cross join regions r
-    where r.enabled and (g.regions is null and r.id <> all(${reservedRegions as string[]}::text[]) or r.id = any(g.regions))`;
+    where r.enabled and case when g.regions is null then r.id <> all(${reservedRegions as string[]}::text[])
+      else r.id = any(g.regions) end`;
 }
 
 /** A target bound to a channel. */
