@@ -561,12 +561,6 @@ create table group_members (
 create index group_members_by_target on group_members (target_id);
 create index targets_groups on targets (org_id) where kind = 'group';
 
--- Monitors whose open incidents hold the openings of a monitor.
-create view holding_monitors as
-  select target_id, parent_id from target_dependencies
-  union all
-  select target_id, group_id from group_members where holds;
-
 -- Monitors that a user keeps on top of the list.
 create table pins (
   target_id  uuid not null references targets on delete cascade,

@@ -338,6 +338,12 @@ const escaped = (text: string): string => text.replaceAll("${", () => "$${");
 
 const isPublicName = (host: string): boolean => /^\d+(\.\d+){3}$/.test(host) || insideName(host.toLowerCase()) === null;
 
+/** Stands for members of a group, which have been judged before it. */
+const judgedMember = { name: "x", check: { type: "heartbeat", period: 60_000 } };
+
+const memberKeys = ({ members }: Check): string[] =>
+  Array.isArray(members) ? (members as { monitor: string }[]).map(({ monitor }) => monitor) : [];
+
 /** The check with its defaults, by the rules of its kind; or what they say against it, without its secrets. */
 function judged(check: Check, key: string): { spec: CheckSpec | null; problem: string } {
   if (!isCheckType(check.type)) return { spec: null, problem: `there is no check ${String(check.type)}` };
@@ -347,7 +353,8 @@ function judged(check: Check, key: string): { spec: CheckSpec | null; problem: s
     secrets.push(text.value);
     return escaped(text.value);
   });
-  const document: Json = { version: 1, project: "import", monitors: { [key]: { name: "x", check: plain } } };
+  const others = Object.fromEntries(memberKeys(check).map((member) => [member, judgedMember]));
+  const document: Json = { version: 1, project: "import", monitors: { ...others, [key]: { name: "x", check: plain } } };
   const [fault] = checkDocument(document);
   if (fault === undefined) {
     const { schema } = checkKinds[check.type];

@@ -56,6 +56,7 @@ t.test("a database of a real Uptime Kuma 2.5, with its log: everything is carrie
     alert_confirmations: 3,
     renotify_interval_secs: 200,
   });
+  matchObject(t, monitors!["web"], { check: { type: "group", members: [{ monitor: "shop" }], rule: "all" } });
   matchObject(t, monitors!["api-with-codes"], { check: { expected_status: { kind: "one_of" } } });
   matchObject(t, monitors!["admin"], {
     check: { url: "https://admin.example.org/", basic_auth: ["root", /^\$\{KUMA_/] },

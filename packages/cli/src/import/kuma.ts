@@ -1,5 +1,6 @@
 import { type ComponentInput, Draft, type Imported } from "./draft.ts";
 import type { Day, Outage } from "./history.ts";
+import { maxDepth } from "@statusmesh/shared/checks/group";
 import { hostAndPort } from "@statusmesh/shared/url";
 import { channelsOf } from "./kuma-channels.ts";
 import { checkOf } from "./kuma-checks.ts";
@@ -94,18 +95,13 @@ class Kuma {
   addMonitors(): void {
     const tags = groupedBy(this.#data.tags, "monitor_id");
     const notifications = groupedBy(this.#data.monitor_notification, "monitor_id");
-    const members = groupedBy(this.#data.monitors, "parent");
+    const groups: FoundGroup[] = [];
     for (const monitor of this.#data.monitors) {
       const id = idOf(monitor["id"]);
       const item = this.#draft.item("monitor", monitor["name"]);
       const notified = notifications.get(id) ?? [];
       if (monitor["type"] === "group") {
-        item.note(
-          `a group: its ${members.get(id)?.length ?? 0} monitors have the tag ${this.#groupTag(monitor)}`,
-          "detail",
-        );
-        if (notified.length > 0)
-          item.note("the group notified channels itself: its monitors do so one by one", "behaviour");
+        groups.push({ id, row: monitor, item, notified });
         continue;
       }
       if (monitor["type"] === "manual") {
@@ -141,6 +137,33 @@ class Kuma {
       this.#monitors.set(id, key);
       if (mapped.certificateOf !== undefined) this.#addCertificate(item, mapped.certificateOf, alerts);
       this.#draft.past(key, outagesOf(this.#data.changes.get(id) ?? []), this.#data.days.get(id) ?? []);
+    }
+    this.#addGroups(groups);
+  }
+
+  /** A group of Kuma is down while any of its monitors is. Those of a group come before it. */
+  #addGroups(groups: readonly FoundGroup[]): void {
+    const members = groupedBy(this.#data.monitors, "parent");
+    const heights = new Map<number, number>();
+    const depthOf = ({ row }: FoundGroup): number => this.#ancestors(row).length;
+    for (const { id, row, item, notified } of [...groups].sort((a, b) => depthOf(b) - depthOf(a))) {
+      const children = (members.get(id) ?? []).map((child) => idOf(child["id"]));
+      const keys = children.flatMap((child) => this.#monitors.get(child) ?? []);
+      const height = 1 + Math.max(0, ...children.map((child) => heights.get(child) ?? 0));
+      item.note(`its ${children.length} monitors also have the tag ${this.#groupTag(row)}`, "detail");
+      if (keys.length === 0 || height > maxDepth) {
+        item.note(keys.length === 0 ? "a group without monitors" : `a group above ${maxDepth} others`, "behaviour");
+        continue;
+      }
+      const key = this.#draft.monitor(item, {
+        name: item.name,
+        check: { type: "group", members: keys.map((monitor) => ({ monitor })), rule: "all" },
+        enabled: this.#isActive(row),
+        alerts: notified.flatMap((pair) => this.#channels.get(idOf(pair["notification_id"])) ?? []),
+      });
+      if (key === null) continue;
+      heights.set(id, height);
+      this.#monitors.set(id, key);
     }
   }
 
@@ -181,7 +204,7 @@ class Kuma {
           }
           const monitor = this.#monitors.get(idOf(pair["monitor_id"]));
           if (monitor === undefined) {
-            item.note("shows monitors that are not carried over, or groups: they are left out", "behaviour");
+            item.note("shows monitors that are not carried over: they are left out", "behaviour");
             return [];
           }
           return [{ monitor, group: text(group["name"]) }];
@@ -245,6 +268,14 @@ class Kuma {
     const parent = this.#byId.get(idOf(monitor["parent"]));
     return parent === undefined || parent === monitor ? [] : [this.#groupTag(parent)];
   }
+}
+
+/** A group, whose members have keys once all monitors have. */
+interface FoundGroup {
+  readonly id: number;
+  readonly row: Row;
+  readonly item: Item;
+  readonly notified: readonly Row[];
 }
 
 function groupedBy(list: readonly Row[], name: string): Map<number, Row[]> {

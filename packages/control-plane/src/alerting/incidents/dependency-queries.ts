@@ -1,6 +1,6 @@
 import type { Fragment } from "postgres";
 import { anyOf, arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
-import { openParent, parentCheckMs } from "./hold-queries.ts";
+import { holding, openParent, parentCheckMs } from "./hold-queries.ts";
 
 /** True when a dependency holds an opening. */
 export const isAnyHeld = async (sql: Db): Promise<boolean> =>
@@ -17,7 +17,7 @@ export async function clearOver(sql: Db): Promise<void> {
 /** Incidents at a stage, with the monitors that their targets depend on. */
 export async function selectStage(sql: Db, stage: "asking" | "ended", limit: number) {
   return await sql<{ id: string; target_id: string; parents: string[] }[]>`
-    select i.id, i.target_id, array(select td.parent_id from holding_monitors td
+    select i.id, i.target_id, array(select td.parent_id from ${holding(sql)} td
       where td.target_id = i.target_id) as parents
     from incidents i where i.hold_stage = ${stage} order by i.target_id limit ${limit}`;
 }
@@ -75,14 +75,14 @@ export async function followAsked(sql: Db, at: Date, limit: number) {
       select id, target_id, hold_since from incidents where hold_stage = 'asked'
     ), parents as materialized (
       select d.parent_id, p.id as incident, s.recheck_regions is not null and t.enabled as is_pending
-      from (select distinct td.parent_id from asked join holding_monitors td on td.target_id = asked.target_id) d
+      from (select distinct td.parent_id from asked join ${holding(sql)} td on td.target_id = asked.target_id) d
       join targets t on t.id = d.parent_id
       join target_states s on s.target_id = d.parent_id
       left join incidents p on p.target_id = d.parent_id and p.ended_at is null and not p.retracted and t.enabled
     ), found as (
       select a.id, a.hold_since, (array_agg(p.incident) filter (where p.incident is not null))[1] as parent,
         coalesce(bool_or(p.is_pending), false) as is_pending
-      from asked a left join holding_monitors td on td.target_id = a.target_id
+      from asked a left join ${holding(sql)} td on td.target_id = a.target_id
       left join parents p on p.parent_id = td.parent_id
       group by a.id, a.hold_since
     ), next as (
@@ -182,9 +182,9 @@ export async function countDependents(
   incidentIds: readonly string[],
 ): Promise<Map<string, { affected: number; held: number }>> {
   const rows = await sql<{ id: string; affected: number; held: number }[]>`
-    select i.id, (select count(*)::integer from holding_monitors td where td.parent_id = i.target_id) as affected,
+    select i.id, (select count(*)::integer from ${holding(sql)} td where td.parent_id = i.target_id) as affected,
       (select count(*)::integer from incidents c where c.hold_stage = 'parent' and c.hold_parent = i.id) as held
     from incidents i where i.id = any(${arrayOf(incidentIds)}::uuid[])
-      and exists (select from holding_monitors td where td.parent_id = i.target_id)`;
+      and exists (select from ${holding(sql)} td where td.parent_id = i.target_id)`;
   return new Map(rows.map(({ id, ...counts }) => [id, counts]));
 }

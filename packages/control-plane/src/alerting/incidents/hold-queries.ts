@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { type Db, madeOnce } from "../../platform/db/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { Explanation } from "./schema.ts";
 
@@ -20,13 +20,20 @@ const holds = (sql: Db, at: Date) => sql`
     or s.scope -> 'target_ids' ? i.target_id::text
     or exists (select from targets st where st.id = i.target_id and s.scope ->> 'tag' = any(st.tags)))`;
 
+/** Monitors whose open incidents hold the openings of a target: those that it depends on, and groups that hold it. */
+export const holding = madeOnce(
+  (sql) => sql`
+  (select target_id, parent_id from target_dependencies
+    union all select target_id, group_id from group_members where holds)`,
+);
+
 /**
  * The open incident of a monitor that the target of `i` depends on, the oldest; no row without one. A paused or deleted
  * monitor holds nothing, and neither holds anything what a person opened.
  */
 export const openParent = (sql: Db) => sql`
   select p.id
-  from holding_monitors td
+  from ${holding(sql)} td
   join targets pt on pt.id = td.parent_id and pt.enabled
   -- A limit: joined, all open incidents were read for each (1,000 of them: 35 ms for 25 new ones, now below 1 ms).
   cross join lateral (

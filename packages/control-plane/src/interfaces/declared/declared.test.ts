@@ -1035,7 +1035,7 @@ const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
     methods: choice("any", "post"),
   },
   group: {
-    members: choice([], [{ tag: "t1" }, { tag: "t2" }]),
+    members: choice([], [{ tag: "g1" }, { tag: "g2" }]),
     rule: choice("any", "all", { at_least: 2 }, { percent: 50 }),
     degraded_below: choice(100, null),
     hold_members: flag,
