@@ -388,6 +388,11 @@ export function kinds(taken: object): Case[] {
   const dns = { type: "dns", domain: "example.org" };
   const cert = { type: "tls_cert", host: "shop.example.org" };
   const job = { type: "heartbeat", period: 60_000 };
+  const group = (of: string, tag: string) => ({
+    name: tag,
+    check: { type: "group", members: [{ tag: of }] },
+    tags: [tag],
+  });
   return [
     create(
       "a name that is none",
@@ -408,6 +413,18 @@ export function kinds(taken: object): Case[] {
       check({ type: "group", members: [{ tag: "a" }, { tag: "a" }] }),
       "INVALID_GROUP",
       "/check/members/1",
+    ),
+    refusedBody("POST /api/v1/targets/bulk")(
+      "groups in a circle",
+      [group("a", "b"), group("b", "a")],
+      "GROUP_CYCLE",
+      "/0/check/members",
+    ),
+    refusedBody("POST /api/v1/targets/bulk")(
+      "five groups above each other",
+      [1, 2, 3, 4, 5].map((level) => group(`level ${level - 1}`, `level ${level}`)),
+      "GROUP_TOO_DEEP",
+      "/0/check/members",
     ),
     create("regions of a heartbeat", { ...check(job), regions: ["default"] }, "NOT_PROBED"),
     create("an address that is taken", { ...check(job), heartbeat_addresses: taken }, "HEARTBEAT_ADDRESS_TAKEN"),

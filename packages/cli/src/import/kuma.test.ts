@@ -56,7 +56,7 @@ t.test("a database of a real Uptime Kuma 2.5, with its log: everything is carrie
     alert_confirmations: 3,
     renotify_interval_secs: 200,
   });
-  matchObject(t, monitors!["web"], { check: { type: "group", members: [{ monitor: "shop" }], rule: "all" } });
+  matchObject(t, monitors!["web"], { check: { type: "group", members: [{ monitor: "shop" }, { monitor: "flaky" }] } });
   matchObject(t, monitors!["api-with-codes"], { check: { expected_status: { kind: "one_of" } } });
   matchObject(t, monitors!["admin"], {
     check: { url: "https://admin.example.org/", basic_auth: ["root", /^\$\{KUMA_/] },
@@ -184,6 +184,7 @@ t.test("the backup of 1.x, and values that nobody expects", (t) => {
       { type: "heartbeat", period: 60_000 },
       { type: "http", headers: JSON.parse('{"__proto__":"${KUMA_LOOP_HEADERS_PROTO_}"}') },
       { type: "dns", domain: "example.org", resolver: "one.one.one.one" },
+      { type: "group", members: [{ monitor: "loop" }], rule: "all" },
     ],
   );
   t.notOk([...made.env.keys()].some((name) => /^(?:LD_|SM_|PATH$)/.test(name)));
