@@ -42,7 +42,7 @@ export async function findCycle(sql: Db, ids: readonly string[], by: "all" | "gr
       union
       select a.id, d.parent_id from above a join (${edges}) d on d.target_id = a.parent_id
     )
-    select id from above where id = parent_id limit 1`);
+    select id from above where id = parent_id order by id limit 1`);
 }
 
 /** A monitor in the graph of another. */

@@ -17,6 +17,7 @@ export interface Field {
     | "int"
     | "tags"
     | "list"
+    | "members"
     | "headers"
     | "status"
     | "expectations"
