@@ -21,14 +21,15 @@ interface Marks {
   readonly groups: Set<string>;
 }
 
-const marksOf = new WeakMap<Db, Marks>();
+/** By the list of what a transaction does last. */
+const marksOf = new WeakMap<object, Marks>();
 
 function marks(tx: System): Marks {
-  const known = marksOf.get(tx.sql);
+  const known = marksOf.get(tx.closing ?? {});
   if (known !== undefined) return known;
   const made = { members: new Set<string>(), groups: new Set<string>() };
-  marksOf.set(tx.sql, made);
   beforeCommit(tx, async (end) => await judgeMarked(end, made));
+  marksOf.set(tx.closing!, made);
   return made;
 }
 
