@@ -1600,6 +1600,7 @@ create table status_pages (
   access jsonb not null default '{"mode": "public"}'::jsonb,
   access_password text,
   access_revision integer not null default 0,
+  private_since timestamp with time zone,
   revision bigint not null default 0,
   managed jsonb,
   PRIMARY KEY (id),

@@ -1541,6 +1541,8 @@ create table status_pages (
   access_password       text,
   -- Changes with the mode and the password: cookies of readers are bound to it.
   access_revision       integer not null default 0,
+  -- Since when the page is private; null for a public one. Who subscribed before is outside.
+  private_since         timestamptz,
   -- Changes with each change of the page, its components, its logos or its domain.
   revision              bigint not null default 0,
   managed               jsonb

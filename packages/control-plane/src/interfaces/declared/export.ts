@@ -290,7 +290,9 @@ function pageBody(row: StoredPage, { keys }: Exporting): Json {
         subscriptions_enabled: row.subscriptions_enabled,
         branding: but(row.branding as unknown as Json, usual),
         // Without its password, which nobody reads back: an apply keeps the stored one.
-        access: isPrivate(row) ? { mode: row.access.mode, ...but(row.access, { open_networks: [] }) } : undefined,
+        access: isPrivate(row)
+          ? { mode: row.access.mode, ...but(row.access, { open_networks: [], keep_subscribers: false }) }
+          : undefined,
         custom_domain: row.custom_domain,
         components: row.components.map((component) => {
           const { target_id: id, state } = component;

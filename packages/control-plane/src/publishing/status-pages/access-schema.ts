@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
-import { Closed, nullable, OneOf } from "../../platform/http/wire.ts";
+import { Closed, Flag, nullable, OneOf } from "../../platform/http/wire.ts";
 
 const accessModes = ["public", "password"] as const;
 
@@ -17,6 +17,10 @@ const fields = {
       description: "Networks that read a private page without being asked; addresses as server.trusted_proxies says",
       examples: [["192.0.2.0/24"]],
     },
+  ),
+  keep_subscribers: Flag(
+    "Whether those who subscribed before the page was private still get its messages; they may have no access",
+    false,
   ),
   title: nullable(
     Line({
@@ -44,6 +48,7 @@ export const AccessInput = Closed(
       }),
     ),
     open_networks: Type.Optional(Type.Unsafe<string[]>({ ...fields.open_networks, default: [] })),
+    keep_subscribers: Type.Optional(Type.Unsafe<boolean>({ ...fields.keep_subscribers, default: false })),
     title: Type.Optional(Type.Unsafe<string | null>({ ...fields.title, default: null })),
   },
   {

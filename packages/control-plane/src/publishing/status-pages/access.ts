@@ -9,7 +9,7 @@ import type { StatusPageRow } from "./queries.ts";
 /** A longer text is no password of a page; code units. */
 const maxTyped = 512;
 
-const publicAccess: Access = { mode: "public", open_networks: [], title: null };
+const publicAccess: Access = { mode: "public", open_networks: [], keep_subscribers: false, title: null };
 
 /** Fields that the stored access lacks take their default. */
 export const completeAccess = (stored: Partial<Access> | undefined): Access => ({ ...publicAccess, ...stored });

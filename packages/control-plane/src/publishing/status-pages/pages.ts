@@ -2,6 +2,7 @@ import type { Ctx } from "../../platform/context.ts";
 import { formPage, page } from "../../platform/html/pages.ts";
 import { zoneNames } from "../../platform/zoned.ts";
 import { listTags, listTargets } from "../../monitoring/targets/service.ts";
+import { subscriberCounts } from "../subscribers/service.ts";
 import { manualStates } from "./schema.ts";
 import { getPage, listComponents, listPages } from "./service.ts";
 
@@ -28,7 +29,11 @@ export const statusPagesPages = [
   })),
   formPage("/status-pages/{id}/access", async ({ ctx, params }) => ({
     view: "status-pages/access",
-    data: { page: await getPage(ctx, params["id"]!), owner: ctx.role === "owner" },
+    data: {
+      page: await getPage(ctx, params["id"]!),
+      owner: ctx.role === "owner",
+      outside: ctx.role === "owner" ? (await subscriberCounts(ctx, params["id"]!)).outside : 0,
+    },
   })),
   page("/status-pages/{id}", "tenant", async ({ ctx, params, query, rows }) => {
     const id = params["id"]!;

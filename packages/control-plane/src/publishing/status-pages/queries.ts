@@ -19,6 +19,8 @@ export interface StatusPageRow {
   access_password: string | null;
   /** Differs after each change of the mode and of the password. */
   access_revision: number;
+  /** Null for a public page. */
+  private_since: Date | null;
   /** Null without a logo. */
   logo_hash: string | null;
   /** Logo for the dark theme; null shows the other one there too. */
@@ -43,7 +45,8 @@ const logoColumn = (sql: Db, value: Fragment, theme: LogoTheme) => sql`
 
 const columns = (sql: Db) => sql`
   p.id, p.org_id, p.slug, p.name, p.enabled, p.subscriptions_enabled, p.branding, p.created_at, p.updated_at,
-  p.access, p.access_password, p.access_revision, p.managed,
+  p.access, p.access_password, p.access_revision, p.private_since,
+  p.managed,
   p.revision::text as revision,
   ${logoColumn(sql, sql`l.hash`, "light")} as logo_hash, ${logoColumn(sql, sql`l.hash`, "dark")} as logo_dark_hash,
   ${logoColumn(sql, logoSize(sql), "light")} as logo_size, ${logoColumn(sql, logoSize(sql), "dark")} as logo_dark_size,
@@ -53,11 +56,11 @@ const columns = (sql: Db) => sql`
 export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> {
   return await affectsRow(sql`
     insert into status_pages
-      (id, org_id, slug, name, enabled, subscriptions_enabled, branding, access, access_password, created_at,
-      updated_at)
+      (id, org_id, slug, name, enabled, subscriptions_enabled, branding, access, access_password, private_since,
+      created_at, updated_at)
     values (${row.id}, ${row.org_id}, ${row.slug}, ${row.name}, ${row.enabled}, ${row.subscriptions_enabled},
-      ${sql.json(row.branding)}, ${sql.json(row.access)}, ${row.access_password}, ${row.created_at},
-      ${row.updated_at})
+      ${sql.json(row.branding)}, ${sql.json(row.access)}, ${row.access_password}, ${row.private_since},
+      ${row.created_at}, ${row.updated_at})
     on conflict (slug) do nothing`);
 }
 
@@ -67,7 +70,7 @@ export async function updatePage(sql: Db, row: StatusPageRow): Promise<void> {
     update status_pages set slug = ${row.slug}, name = ${row.name}, enabled = ${row.enabled},
       subscriptions_enabled = ${row.subscriptions_enabled}, branding = ${sql.json(row.branding)},
       access = ${sql.json(row.access)}, access_password = ${row.access_password},
-      access_revision = ${row.access_revision}, updated_at = ${row.updated_at}
+      access_revision = ${row.access_revision}, private_since = ${row.private_since}, updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}`;
 }
 

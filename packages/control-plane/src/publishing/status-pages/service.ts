@@ -124,6 +124,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
     ...changedAccess(noAccess, await newAccess(ctx, input.access)),
     // Of a new page.
     access_revision: 0,
+    private_since: null,
     logo_hash: null,
     logo_dark_hash: null,
     logo_size: null,
@@ -134,6 +135,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
     updated_at: now,
     managed: null,
   };
+  if (isPrivate(row)) row.private_since = now;
   return await inTransaction(ctx, async (tx) => {
     await takeOne(tx, "max_status_pages", () => queries.countPages(tx.sql, ctx.orgId));
     if (!(await queries.insertPage(tx.sql, row))) throw slugTaken(row.slug);
@@ -164,6 +166,7 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
       ...changedAccess(before, access),
       updated_at: new Date(ctx.clock.now()),
     };
+    after.private_since = isPrivate(after) ? (before.private_since ?? after.updated_at) : null;
     if (patch.custom_domain !== undefined) await setDomain(own, id, patch.custom_domain);
     await unlessTaken(queries.updatePage(own.sql, after), (cause) => slugTaken(after.slug, cause));
     if (isPrivate(after) && !isPrivate(before)) await readdressLogos(own.sql, ctx.orgId, id);

@@ -59,7 +59,7 @@ t.test("a page is created, read, updated and deleted", async (t) => {
     language: "en",
   };
   t.strictSame(made.body, {
-    access: { mode: "public", open_networks: [], title: null },
+    access: { mode: "public", open_networks: [], keep_subscribers: false, title: null },
     id: made.body.id,
     slug: "acme",
     name: "Acme status",

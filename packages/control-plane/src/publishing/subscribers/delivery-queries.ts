@@ -28,10 +28,15 @@ export async function queueMessages(sql: Db, news: readonly News[], now: Date): 
     )
     insert into subscriber_deliveries (message_id, subscriber_id, kind, page_id, host, due_at)
     select n.id, s.id, s.kind, s.page_id, s.host, ${now} from news n join subscribers s on s.page_id = n.page_id
-    where s.state = 'active' and s.confirmed_at <= n.at
+    join status_pages p on p.id = n.page_id
+    where s.state = 'active' and s.confirmed_at <= n.at and ${isInside(sql)}
       and (s.component_ids is null or s.component_ids && n.target_ids)`;
   return count;
 }
+
+/** Everybody on a public page; on a private one, who subscribed while it was private, and all where they are kept. */
+const isInside = (sql: Db) => sql`
+  (p.private_since is null or s.confirmed_at >= p.private_since or p.access ->> 'keep_subscribers' = 'true')`;
 
 const published = (sql: Db) => sql`
   p.enabled and p.subscriptions_enabled
@@ -281,7 +286,9 @@ export async function takeDue(sql: Db, claim: Claim): Promise<DueDelivery[]> {
       returning d.message_id, d.subscriber_id, d.attempts
     )
     select s.*, taken.message_id, taken.attempts, m.content
-    from taken join subscribers s on s.id = taken.subscriber_id join subscriber_messages m on m.id = taken.message_id`;
+    from taken join subscribers s on s.id = taken.subscriber_id join subscriber_messages m on m.id = taken.message_id
+    join status_pages p on p.id = s.page_id
+    where ${isInside(sql)}`;
 }
 
 export async function markDelivered(sql: Db, messageId: string, subscriberId: string): Promise<void> {

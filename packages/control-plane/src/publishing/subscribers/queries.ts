@@ -174,8 +174,10 @@ export async function selectConfirmed(
 }
 
 export async function countSubscribers(sql: Db, orgId: string, pageId: string) {
-  return await rowOf(sql<{ total: number; active: number }[]>`
-    select count(*)::integer as total, count(*) filter (where state = 'active')::integer as active
+  return await rowOf(sql<{ total: number; active: number; outside: number }[]>`
+    select count(*)::integer as total, count(*) filter (where state = 'active')::integer as active,
+      count(*) filter (where state = 'active' and confirmed_at < coalesce(
+        (select private_since from status_pages where id = ${pageId}), 'infinity'))::integer as outside
     from subscribers where org_id = ${orgId} and page_id = ${pageId}`);
 }
 

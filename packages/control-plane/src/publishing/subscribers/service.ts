@@ -149,8 +149,11 @@ export async function listSubscribers(
   return { items: rows.map(present), total, limit, offset };
 }
 
-/** How many subscribers a page has. For owners. */
-export async function subscriberCounts(ctx: Ctx, pageId: string): Promise<{ total: number; active: number }> {
+/** How many subscribers a page has, and how many confirmed ones subscribed while it was public. For owners. */
+export async function subscriberCounts(
+  ctx: Ctx,
+  pageId: string,
+): Promise<{ total: number; active: number; outside: number }> {
   await requirePage(ctx, "status_page:read", pageId);
   return await queries.countSubscribers(ctx.sql, ctx.orgId, pageId);
 }

@@ -20,7 +20,7 @@ import { subscriberRoutes } from "./api.ts";
 import { announce, areMessagesDue, isNewsDue, openWebhookSender, sendMails } from "./engine.ts";
 import { openSecret } from "./sealing.ts";
 import type { SecretRow } from "./queries.ts";
-import { endSubscriptions, importSubscribers } from "./service.ts";
+import { endSubscriptions, importSubscribers, subscriberCounts } from "./service.ts";
 
 const mailbox = await startMailbox(t);
 const world = await openWorld(t, { env: { SM_EMAIL__SMTP_URL: mailbox.url } });
@@ -192,6 +192,29 @@ t.test("subscribers are sent incidents, updates and ends of their components, ea
   ]);
   t.match(lastTo("all@example.org").text, /https:\/\/status\.example\.org\/status\/acme\/incidents\//);
   t.strictSame(mailsTo("api@example.org"), []);
+});
+
+t.test("a page that becomes private stops those who subscribed before, unless they are kept", async (t) => {
+  await subscribe("before@example.org");
+  const report = async () => {
+    clock.advance(minute);
+    const incident = { target_id: web, severity: "major", public_title: "Private", message: "?" } as const;
+    const { id } = await reportIncident(owner, incident);
+    await run();
+    await resolveIncident(owner, id);
+    await run();
+    return mailsTo("before@example.org").length;
+  };
+  const first = await report();
+  const access = { mode: "password" as const, password: "open sesame", open_networks: ["127.0.0.1"] };
+  await updatePage(owner, page.id, { access });
+  t.equal((await subscriberCounts(owner, page.id)).outside, 1);
+  t.equal(await report(), first, "nothing more");
+  await updatePage(owner, page.id, { access: { ...access, keep_subscribers: true } });
+  const kept = await report();
+  t.ok(kept > first, "those who are kept");
+  await updatePage(owner, page.id, { access: { mode: "public" } });
+  t.ok((await report()) > kept, "those of a public page");
 });
 
 t.test("subscribers are notified when maintenance is scheduled, starts and ends", async (t) => {
