@@ -68,7 +68,8 @@ export function tickingTimes() {
     if (document.hidden) return;
     for (const element of document.querySelectorAll('time:is([data-as="ago"], [data-as="due"])')) {
       const text = words[element.dataset.as](new Date(element.dateTime));
-      if (element.textContent !== text) element.textContent = text;
+      // The node stays: with a new one, the styles of everything that `:has` looks at are computed again.
+      if (element.firstChild.data !== text) element.firstChild.data = text;
     }
   }, 1000);
 }
