@@ -18,6 +18,8 @@ export interface Mailbox {
   readonly mails: ReceivedMail[];
   /** Refusal of the next messages; null accepts them. */
   refusal: string | null;
+  /** True: it takes the next messages and ends the connection instead of saying so. */
+  isCutting: boolean;
 }
 
 /** A local mail server that records messages. With `user` it requires authentication. */
@@ -26,7 +28,7 @@ export async function startMailbox(
   { user }: { user?: { name: string; password: string } } = {},
 ): Promise<Mailbox> {
   const mails: ReceivedMail[] = [];
-  const mailbox: Mailbox = { url: "", mails, refusal: null };
+  const mailbox: Mailbox = { url: "", mails, refusal: null, isCutting: false };
   const server = new SMTPServer({
     disabledCommands: user === undefined ? ["AUTH", "STARTTLS"] : ["STARTTLS"],
     allowInsecureAuth: true,
@@ -53,7 +55,8 @@ export async function startMailbox(
           raw,
           user: typeof session.user === "string" ? session.user : null,
         });
-        done();
+        if (mailbox.isCutting) for (const connection of server.connections) connection._socket.destroy();
+        else done();
       });
     },
   });

@@ -46,7 +46,12 @@ export type { AttemptWatch } from "./record.ts";
  */
 
 /** Six times the deadline of a send. */
-const leaseMs = minuteMs;
+export const leaseMs = minuteMs;
+/**
+ * No send begins later than so long after its claim: a process that was suspended, or waited for the database, would
+ * send what another one has claimed since.
+ */
+const latestSendMs = leaseMs / 2;
 /** With more due than places, the next claim waits for this many free places: few large claims, not many small ones. */
 const portion = 20;
 const stopTimeoutMs = 3_000;
@@ -67,11 +72,16 @@ export interface Deliverer {
   stop(): Promise<void>;
 }
 
-/** A running deliverer. */
-interface Running extends Sender {
+/** What sends and records a claimed delivery. */
+export interface Sending extends Sender {
   rounds: RoundRules;
   recorder: Recorder;
   watch: AttemptWatch | undefined;
+}
+
+/** A running deliverer. */
+interface Running extends Sending {
+  sharedTime: (sql: Db) => Promise<number>;
   places: Places;
   passes: Passes;
   inFlight: Map<string, Promise<void>>;
@@ -148,19 +158,20 @@ async function claim(running: Running): Promise<void> {
   const { channels, hosts, orgs } = running.places;
   const room = running.places.room();
   if (room <= 0) return;
+  const begun = clock.now();
   const now = await running.sharedTime(sql);
   const limits = { room, channels, hosts, orgs, rounds: running.rounds, now, leasedUntil: now + leaseMs };
   const claimed = await claimDeliveries(sql, limits);
   running.claimedAt = clock.now();
   running.ended = 0;
   running.backlog = claimed.length >= Math.min(portion, room);
-  for (const delivery of claimed) running.inFlight.set(delivery.id, deliver(running, delivery));
+  for (const delivery of claimed) running.inFlight.set(delivery.id, deliver(running, delivery, begun));
 }
 
 /** Delivers a claimed delivery and gives its places back. Never rejects. */
-async function deliver(running: Running, delivery: ClaimedDelivery): Promise<void> {
+async function deliver(running: Running, delivery: ClaimedDelivery, claimedAt: number): Promise<void> {
   try {
-    await deliverInPlace(running, delivery);
+    await deliverInPlace(running, delivery, claimedAt);
   } catch (error) {
     running.system.log.warn(
       { delivery: delivery.id, reason: messageOf(error) },
@@ -173,21 +184,24 @@ async function deliver(running: Running, delivery: ClaimedDelivery): Promise<voi
 }
 
 /** A channel whose config has changed sends to another host than the claim assumed, which may have no place. */
-async function deliverInPlace(running: Running, delivery: ClaimedDelivery): Promise<void> {
+async function deliverInPlace(running: Running, delivery: ClaimedDelivery, claimedAt: number): Promise<void> {
   const { sql } = running.system;
   const { channel_id: channelId, host_key: stored } = delivery;
   const host = hostKeyOf(running.system, delivery);
   const free = running.places.take({ channel: channelId ?? "", host, org: delivery.org_id });
   if (free === null) await releaseDelivery(sql, delivery);
-  else await sendAndRecord(running, delivery).finally(free);
+  else await sendAndRecord(running, delivery, claimedAt).finally(free);
   if (channelId !== null && host !== channelId && host !== stored) await storeHostKey(sql, channelId, host);
 }
 
-async function sendAndRecord(running: Running, delivery: ClaimedDelivery): Promise<void> {
-  const { sql } = running.system;
+/** Makes one attempt of a delivery that was claimed at `claimedAt`, Unix ms of this process, and records it. */
+export async function sendAndRecord(running: Sending, delivery: ClaimedDelivery, claimedAt: number): Promise<void> {
+  const { sql, clock } = running.system;
   if (running.stopping.aborted) return await releaseDelivery(sql, delivery);
-  const attempt = await attemptOf(running, delivery, running.rounds);
+  const isLate = () => clock.now() - claimedAt > latestSendMs;
+  const attempt = await attemptOf(running, delivery, { rounds: running.rounds, isLate });
   if (attempt === "done") return;
+  if (attempt === "late") return await releaseDelivery(sql, delivery);
   if (attempt === "over") return void (await dropOver(sql, delivery));
   if (attempt === "apart") return await dissolve(sql, delivery);
   const wasInterrupted = !attempt.outcome.ok && running.interrupt.aborted;

@@ -8,6 +8,7 @@ import type { Reason } from "../channels/schema.ts";
 import { until } from "../../testing/clock.ts";
 import { deliveryScene, type OwnedWorld } from "../../testing/deliveries.ts";
 import { incidentsOf, type Pair } from "../../testing/rounds.ts";
+import { startMailbox } from "../../testing/mailbox.ts";
 import { webhookTo } from "../../testing/scene.ts";
 import { claimDeliveries } from "./claim-queries.ts";
 import { openPlaces } from "./limits.ts";
@@ -283,6 +284,45 @@ t.test("a message that ends dead lets its members go one by one", async (t) => {
     "Down: a.example.org 1",
     "Down: a.example.org 2",
   ]);
+});
+
+t.test("mails of an incident are one thread; a mail whose acceptance was lost keeps its Message-ID", async (t) => {
+  const mailbox = await startMailbox(t);
+  const w = await world(t, { SM_EMAIL__SMTP_URL: mailbox.url, SM_EMAIL__FROM: "status@example.org" });
+  const mail = await createChannel(w.owner, { name: "Mail", config: { type: "email", to: "ops@example.org" } });
+  await w.sql`update channels set verified_at = now()`;
+  await w.sql`update channel_verifications set confirmed_at = now()`;
+  mailbox.mails.length = 0;
+  const headers = () =>
+    mailbox.mails.map(({ raw }) => {
+      const [head = ""] = raw.toString().split("\r\n\r\n", 1);
+      const lines = head.replaceAll(/\r\n[ \t]+/g, " ").split("\r\n");
+      const valueOf = (name: string) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
+      return [valueOf("Message-ID"), valueOf("In-Reply-To"), valueOf("References")];
+    });
+  mailbox.isCutting = true;
+  const first = await fail(w, "a.example.org", 2, [mail.id]);
+  deliverer(t, w);
+  await until(async () => (await rows(w)).some(({ attempt_count }) => attempt_count > 0), "the first attempt");
+  mailbox.isCutting = false;
+  await later(w, 40_000);
+  await allDelivered(w);
+  const [[opening] = [], again] = headers();
+  t.match(opening, /^<[\w.-]+@status\.example\.org>$/);
+  t.strictSame(again, [opening, undefined, undefined], "so that mail programs show one");
+
+  await later(w, 200_000);
+  const second = await fail(w, "b.example.org", 1, [mail.id]);
+  await until(() => mailbox.mails.length === 3, "the second opening");
+  await allDelivered(w);
+  const [other] = headers()[2]!;
+  t.strictSame(headers()[2], [other, undefined, undefined], "another incident is another thread");
+  await recover(w, [...first, ...second]);
+  await later(w, 400_000);
+  await until(() => mailbox.mails.length === 4, "the recoveries");
+  const [recovery, ...thread] = headers()[3]!;
+  t.strictSame(thread, [other, `${opening} ${other}`], "a reply to the newest, with references to all");
+  t.notOk([opening, other].includes(recovery));
 });
 
 t.test("what opened and ended before it left: a line for a chat, nothing for a phone", async (t) => {

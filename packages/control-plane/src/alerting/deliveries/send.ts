@@ -30,13 +30,14 @@ export interface Attempt {
 
 /**
  * Makes one attempt. `over`: nothing is left to say. `apart`: the message is of a round, and its channel has no rounds
- * any more. `done`: the delivery left with another message, or waits.
+ * any more. `done`: the delivery left with another message, or waits. `late`: the lease may have ended, so nothing was
+ * sent.
  */
 export async function attemptOf(
   sender: Sender,
   delivery: ClaimedDelivery,
-  rounds: RoundRules,
-): Promise<Attempt | "over" | "apart" | "done"> {
+  { rounds, isLate }: { rounds: RoundRules; isLate: () => boolean },
+): Promise<Attempt | "over" | "apart" | "done" | "late"> {
   const { sql } = sender.system;
   const { channel, message_id: messageId } = delivery;
   const shares = channel === null ? null : sharesOf(channel.kind);
@@ -68,6 +69,7 @@ export async function attemptOf(
     const group = await groupOf(sender.system, shared, await sender.sharedTime(sql));
     if (group !== null) composed.content.group = group;
   }
+  if (isLate()) return "late";
   return { outcome: await sendComposed(sender, delivery, composed), sent: true, notices: composed.notices };
 }
 
