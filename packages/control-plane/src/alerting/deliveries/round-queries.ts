@@ -23,8 +23,8 @@ export async function collectWaiting(sql: Db, { id, channel_id, begins }: Leader
         select d.id from deliveries d
         where d.channel_id = ${channel_id} and d.state = 'pending' and d.message_id is null and not d.alone
           and d.leased_until is null ${begins ? sql`` : own}
-          -- The oldest of its incident, by one index probe. Written so that no index of what is pending or of the channel
-          -- fits: without statistics of rows just written, those were read whole for each of 10,000 rows.
+          -- The oldest of its incident, by one index probe. Written so that no index of what is pending or of the
+          -- channel fits: without statistics of rows just written, those were read whole for each of 10,000 rows.
           and d.id = (
             select older.id from deliveries older
             where older.incident_id = d.incident_id and older.channel_id is not distinct from d.channel_id
