@@ -55,6 +55,7 @@ export async function startMailbox(
           raw,
           user: typeof session.user === "string" ? session.user : null,
         });
+        // oxlint-disable-next-line no-underscore-dangle -- the server has no other way to cut a connection
         if (mailbox.isCutting) for (const connection of server.connections) connection._socket.destroy();
         else done();
       });

@@ -93,6 +93,7 @@ function killable(sql: Sql) {
         const result = await new Promise((done, failed) => void then(done, failed));
         return isLast ? gone() : result;
       };
+      // oxlint-disable-next-line unicorn/no-thenable -- a statement runs when it is awaited
       Object.defineProperty(query, "then", {
         value: (done: (value: unknown) => unknown, failed: (error: unknown) => unknown) => run().then(done, failed),
       });
