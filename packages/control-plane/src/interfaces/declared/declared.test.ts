@@ -403,6 +403,31 @@ t.test("keys move, names are exchanged, objects are adopted and detached", async
   t.strictSame((await planOf(ctx, taken)).changes, []);
 });
 
+t.test("the password of a private page is never read back; without it, or without access, it stays", async (t) => {
+  const ctx = await newOrg(system);
+  const access = { mode: "password", password: "open sesame", title: "Vault" };
+  const page = (more: object) => ({ version: 1, status_pages: { main: { slug: "private", name: "P", ...more } } });
+  matchObject(t, await refusal(t, () => planOf(ctx, page({ access: { mode: "password" } }))), {
+    field: "/document/status_pages/main/access/password",
+  });
+  const made = await apply(ctx, page({ access }));
+  t.notMatch(JSON.stringify(made), "open sesame");
+  for (const same of [{ access }, { access: { mode: "password", title: "Vault" } }, {}])
+    t.strictSame((await planOf(ctx, page(same))).changes, []);
+  const changed = page({ access: { ...access, password: "open barley" } });
+  const [change] = (await planOf(ctx, changed)).changes;
+  t.strictSame(change?.fields, [{ path: "/access/password", old: "***", new: "changed" }]);
+  await apply(ctx, page({ access: { ...access, title: "Safe" } }));
+  t.strictSame(
+    [...(await sql`select access_revision from status_pages where slug = 'private'`)],
+    [{ access_revision: 0 }],
+  );
+  const exported = await exportOf(ctx, {});
+  t.strictSame(exported.document["status_pages"], {
+    main: { slug: "private", name: "P", access: { mode: "password", title: "Safe" } },
+  });
+});
+
 t.test("components without a monitor: the state is initial only, names keep their history", async (t) => {
   const ctx = await newOrg(system);
   const phone = { manual: true, public_name: "Telephone", state: "degraded" };
