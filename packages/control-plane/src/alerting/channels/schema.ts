@@ -24,7 +24,6 @@ import { subscriptionFields } from "./kinds/web_push.ts";
 
 export type { ChannelConfig } from "./kinds/index.ts";
 export {
-  type Alert,
   type AlertEvent,
   type Content,
   type Group,
