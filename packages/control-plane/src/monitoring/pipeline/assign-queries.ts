@@ -1,6 +1,6 @@
 import type { PendingQuery, Row } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
-import { columnOf, type Db, rowOf } from "../../platform/db/sql.ts";
+import { columnOf, type Db, inPortions, rowOf } from "../../platform/db/sql.ts";
 
 /** A target of a region, or one that has left it. */
 export interface AssignableRow {
@@ -27,10 +27,10 @@ const assignable = (sql: Db, region: string) => sql`
 
 /** The enabled targets of a region, without those of deleted organisations. */
 export async function selectRegionTargets(sql: Db, region: string): Promise<AssignableRow[]> {
-  return await sql<AssignableRow[]>`
+  return await inPortions(sql<AssignableRow[]>`
     select ${assignable(sql, region)} from target_regions r
     join targets t on t.id = r.target_id join orgs o on o.id = t.org_id join target_states s on s.target_id = t.id
-    where r.region_id = ${region} and t.enabled and o.deleted_at is null`;
+    where r.region_id = ${region} and t.enabled and o.deleted_at is null`);
 }
 
 /**

@@ -16,7 +16,7 @@ import { agentLeaves, agentPulls, agentSeen, liveAgents } from "../agents/servic
 import type { AgentCtx } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { pause } from "../../platform/process/pause.ts";
-import { forEachInTurns } from "../../platform/process/turns.ts";
+import { forEachInTurns, mapInTurns } from "../../platform/process/turns.ts";
 import { selectRechecks } from "../../alerting/incidents/engine.ts";
 import { disabledRegionIds } from "../regions/service.ts";
 import { issueSlots, leastRecheckMs, selectIssuedSince } from "../results/engine.ts";
@@ -148,40 +148,16 @@ async function look(
     cursor?.agents === sharing ? cursor : null,
     disabled,
   );
-  const isMine = (row: AssignableRow) => row.assigned && shares.ownerOf(row.id, row.spec) === ctx.agentId;
   const mayBeMine = (id: string) => shares.mayHaveRun(ctx.agentId, id);
-  const due = await dueOf(ctx, rows.filter(isMine));
-  const dueEveryMs = Math.min(1000 / dueRunsPerSecond, longestDueMs / due.size);
-  let given = 0;
-  const checks = rows.flatMap((row): AssignedCheck[] => {
-    if (!isMine(row)) return [];
-    const check = openOrWithhold(ctx, row);
-    const intervalMs = row.interval_secs * 1000;
-    const next = due.has(row.id)
-      ? Math.max(now, row.created_at.getTime()) + Math.floor(given++ * dueEveryMs)
-      : slotOf(ctx, row, now);
-    return [
-      {
-        target_id: row.id,
-        org_id: row.org_id,
-        version: String(row.version),
-        interval_ms: intervalMs,
-        next_due_at: next,
-        recheck_ms: recheckMs(intervalMs, leastRecheckMs(row.spec.type)),
-        check,
-      },
-    ];
+  const mine: AssignableRow[] = [];
+  const gone: string[] = [];
+  await forEachInTurns(rows, (row) => {
+    if (row.assigned && shares.ownerOf(row.id, row.spec) === ctx.agentId) mine.push(row);
+    else if (!full && mayBeMine(row.id)) gone.push(row.id);
   });
-  await issueSlots(
-    ctx.sql,
-    ctx.region,
-    checks
-      .filter((check) => due.has(check.target_id))
-      .map((check) => ({ targetId: check.target_id, slotMs: check.next_due_at })),
-  );
+  const checks = await checksOf(ctx, mine, now);
   // An agent takes no notice of a target that it does not run.
-  const gone = rows.filter((row) => !isMine(row)).map((row) => row.id);
-  const drop = full ? [] : [...deleted, ...gone].filter(mayBeMine);
+  const drop = full ? [] : [...deleted.filter(mayBeMine), ...gone];
   const rechecks = unsettled.filter(mayBeMine);
   const asked = hash32(rechecks.join()).toString(36);
   const next: Cursor = { snapshot, history, agents: sharing, rechecks: asked, at: full ? now : cursor!.at };
@@ -199,6 +175,35 @@ async function look(
     rechecks,
   };
   return { reply, otherRechecks: rechecks.length > 0 && asked !== cursor?.rechecks };
+}
+
+/** The checks of targets, in turns: an agent may have all of a large installation. Issues the slots of those due. */
+async function checksOf(ctx: AgentCtx, rows: readonly AssignableRow[], now: number): Promise<AssignedCheck[]> {
+  const due = await dueOf(ctx, rows);
+  const dueEveryMs = Math.min(1000 / dueRunsPerSecond, longestDueMs / due.size);
+  let given = 0;
+  const checks = await mapInTurns(rows, (row): AssignedCheck => {
+    const intervalMs = row.interval_secs * 1000;
+    return {
+      target_id: row.id,
+      org_id: row.org_id,
+      version: String(row.version),
+      interval_ms: intervalMs,
+      next_due_at: due.has(row.id)
+        ? Math.max(now, row.created_at.getTime()) + Math.floor(given++ * dueEveryMs)
+        : slotOf(ctx, row, now),
+      recheck_ms: recheckMs(intervalMs, leastRecheckMs(row.spec.type)),
+      check: openOrWithhold(ctx, row),
+    };
+  });
+  await issueSlots(
+    ctx.sql,
+    ctx.region,
+    checks
+      .filter((check) => due.has(check.target_id))
+      .map((check) => ({ targetId: check.target_id, slotMs: check.next_due_at })),
+  );
+  return checks;
 }
 
 /**
