@@ -167,10 +167,10 @@ export async function writesOf(
       },
       template("a template of blanks", `"{{${" ".repeat(16_000)}"`, true),
       template("a template of braces", `"${"{{ ".repeat(5_000)}"`, true),
-      write("49,500 incidents", "/api/v1/import/history", {
-        items: ids.slice(0, 50).map((target_id) => ({
+      write("10,000 incidents", "/api/v1/import/history", {
+        items: ids.slice(0, 10).map((target_id) => ({
           target_id,
-          incidents: list(990, (n) => ({
+          incidents: list(1_000, (n) => ({
             started_at: minute(2 * n + 1),
             ended_at: minute(2 * n),
           })),

@@ -18,8 +18,8 @@ interface Options extends ConnectionOptions {
 type Item = HistoryFile["items"][number];
 
 const maxFileBytes = 512 * 1_048_576;
-/** Bounds of a request: the server takes 1,000 monitors, 10,000 subscribers and 4 MiB. */
-const maxTargets = 200;
+/** Bounds of a request: the server takes 10,000 days and incidents, 10,000 subscribers and 4 MiB. */
+const maxEntries = 10_000;
 const maxSubscribers = 5000;
 const maxBytes = 3 * 1_048_576;
 /** Oldest day that the server takes. */
@@ -71,7 +71,7 @@ const pastText = ({ monitors, days, incidents, left_out: leftOut }: Sums): strin
 
 async function sendPast(api: Api, { project, items }: HistoryFile, sums: Sums): Promise<void> {
   const stored = items.length === 0 ? new Map() : await monitorsOf(api, project);
-  const sent = items.flatMap((item): Json[] => {
+  const sent = items.flatMap((item) => {
     const monitor = stored.get(item.monitor);
     if (monitor === undefined) {
       sums.unknown.push(item.monitor);
@@ -85,26 +85,35 @@ async function sendPast(api: Api, { project, items }: HistoryFile, sums: Sums): 
     sums.incidents += incidents.length;
     return [{ target_id: monitor.id, incidents, days }];
   });
-  await inRequests(sent, maxTargets, async (some) => {
+  const entriesOf = ({ days, incidents }: (typeof sent)[number]): number => days.length + incidents.length;
+  await inRequests(sent, { most: maxEntries, entriesOf }, async (some) => {
     await api.post("/api/v1/import/history", { items: some });
   });
 }
 
-/** Sends items in requests that the server takes. */
-async function inRequests<T>(items: readonly T[], most: number, send: (some: T[]) => Promise<void>): Promise<void> {
+/** Sends items in requests that the server takes: of at most `most` entries. No item has more. */
+async function inRequests<T>(
+  items: readonly T[],
+  { most, entriesOf = () => 1 }: { most: number; entriesOf?: (item: T) => number },
+  send: (some: T[]) => Promise<void>,
+): Promise<void> {
   const progress = progressLines("sending");
   let some: T[] = [];
   let bytes = 0;
+  let entries = 0;
   for (const [at, item] of items.entries()) {
     const size = Buffer.byteLength(JSON.stringify(item));
-    if (some.length >= most || (some.length > 0 && bytes + size > maxBytes)) {
+    const own = entriesOf(item);
+    if (some.length > 0 && (entries + own > most || bytes + size > maxBytes)) {
       await send(some);
       progress.step("history", at, items.length);
       some = [];
       bytes = 0;
+      entries = 0;
     }
     some.push(item);
     bytes += size;
+    entries += own;
   }
   if (some.length > 0) await send(some);
 }
@@ -146,7 +155,7 @@ async function sendSubscribers(api: Api, history: HistoryFile, unknown: string[]
       skip("the page has none of its components");
       return [];
     });
-    await inRequests(sent, maxSubscribers, async (some) => {
+    await inRequests(sent, { most: maxSubscribers }, async (some) => {
       const reply = await api.post(`${base}/subscribers/import`, { items: some, confirmed: true, source });
       sums.imported += reply["imported"] as number;
       for (const { reason } of reply["skipped"] as { reason: string }[]) skip(reason);

@@ -1,6 +1,7 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { heartbeat } from "@statusmesh/shared/checks/heartbeat";
+import { newId } from "@statusmesh/shared/ids";
 import { validate } from "@statusmesh/shared/validate";
 import { explainIncident, listEvents } from "../../alerting/incidents/service.ts";
 import type { Ctx } from "../../platform/context.ts";
@@ -144,6 +145,19 @@ t.test("the same day and the same incident again replace; deleting the target de
   await deleteTarget(owner, target);
   const [left] = await sql`select count(*)::int as n from imported_days where target_id = ${target}`;
   t.equal(left!["n"], 0);
+});
+
+t.test("a request has at most 10,000 days and incidents", async (t) => {
+  const days = Array.from({ length: 400 }, (_, n) => ({ date: dateOf(n) }));
+  const at = { started_at: iso(noon - hour), ended_at: iso(noon) };
+  // Of targets that do not exist: the number is looked at first.
+  const items: object[] = Array.from({ length: 24 }, () => ({ target_id: newId(), days }));
+  const last = (incidents: number) => ({ target_id: newId(), incidents: Array.from({ length: incidents }, () => at) });
+  matchObject(t, await refusal(t, () => bring([...items, last(401)])), {
+    code: "BULK_TOO_LARGE",
+    message: /10000 days and incidents, this one has 10001: send several requests/,
+  });
+  matchObject(t, await refusal(t, () => bring([...items, last(400)])), { code: "TARGET_NOT_FOUND" });
 });
 
 t.test(

@@ -9,7 +9,7 @@ import { iso } from "../../platform/http/wire.ts";
 import type { ImportedDay } from "../history/schema.ts";
 import { upsertDays } from "../history/service.ts";
 import { selectFirstResults } from "./import-queries.ts";
-import { type HistoryImport, mostDays, mostIncidents } from "./import-schema.ts";
+import { type HistoryImport, mostDays, mostEntries, mostIncidents } from "./import-schema.ts";
 
 /** Days of one statement: 50,000 hold the event loop for 0.3 s and take 90 MB. */
 const daysAtOnce = 2_000;
@@ -26,11 +26,12 @@ interface Limits {
 
 /**
  * Stores what another product recorded of targets, all or nothing. Each day and each incident ends before the first own
- * result of its target; the same one again replaces it. For owners. Throws TARGET_NOT_FOUND, HISTORY_OVERLAP,
- * INVALID_TIME_RANGE and INVALID_BODY.
+ * result of its target; the same one again replaces it. For owners. Throws BULK_TOO_LARGE, TARGET_NOT_FOUND,
+ * HISTORY_OVERLAP, INVALID_TIME_RANGE and INVALID_BODY.
  */
 export async function importHistory(ctx: Ctx, { items }: HistoryImport) {
   requireOwner(ctx, "targets:write");
+  requireFewEntries(items);
   const known = await firstResults(ctx, items);
   const turns = await takeTurns();
   const days: ImportedDay[] = [];
@@ -52,6 +53,16 @@ export async function importHistory(ctx: Ctx, { items }: HistoryImport) {
     await record(tx, { resourceId: null, after: { ...stored, ids: items.map((one) => one.target_id) } });
   });
   return stored;
+}
+
+function requireFewEntries(items: readonly TargetHistory[]): void {
+  const entries = items.reduce((sum, { days, incidents }) => sum + days.length + incidents.length, 0);
+  if (entries > mostEntries)
+    throw new AppError(
+      "BULK_TOO_LARGE",
+      `A request has at most ${mostEntries} days and incidents, this one has ${entries}: send several requests.`,
+      { field: "/items" },
+    );
 }
 
 /** The first own result of each target, Unix ms; null for none. Throws TARGET_NOT_FOUND, and for one that is twice. */
