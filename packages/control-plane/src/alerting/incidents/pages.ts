@@ -1,3 +1,4 @@
+import { reservedRegions } from "@statusmesh/shared/checks";
 import { normaliseId } from "@statusmesh/shared/ids";
 import { normaliseText } from "@statusmesh/shared/text";
 import { hourMs, minuteMs } from "@statusmesh/shared/time";
@@ -213,6 +214,8 @@ export const incidentsPages = (stripsOf: StripsOf, latencyOf: LatencyOf) => [
         call,
         votes,
         regionsThen,
+        /** False for heartbeats and groups, whose one region stands for the monitor itself. */
+        isProbed: !votes.regions.some(({ region: own }) => reservedRegions.includes(own)),
         chart,
         deliveries,
         timeline,

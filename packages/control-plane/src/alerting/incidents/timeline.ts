@@ -1,3 +1,4 @@
+import { reservedRegions } from "@statusmesh/shared/checks";
 import { getOrMake } from "../../platform/caches.ts";
 import type { IncidentEvent } from "./event-schema.ts";
 import { reasonWords } from "./explain-words.ts";
@@ -41,6 +42,9 @@ type Detail = Readonly<Record<string, unknown>>;
 
 const textOf = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);
 export const textsOf = (value: unknown): string[] => (Array.isArray(value) ? value.map(String) : []);
+
+/** Without the regions that stand for heartbeats and groups, which no agent probes from. */
+const probed = (regions: readonly string[]): string[] => regions.filter((id) => !reservedRegions.includes(id));
 
 const closings: Readonly<Record<string, string>> = {
   engine: "Closed by passing checks",
@@ -127,7 +131,7 @@ export function timelineOf(
       flips: [],
       isFlip: kind === "reopened" || (kind === "resolved" && actor.type === "engine"),
       ...(icons[kind] === undefined ? {} : { icon: icons[kind] }),
-      ...words[kind]({ ...detail, regions_down: textsOf((detail as Detail)["regions_down"]).map(regionName) }),
+      ...words[kind]({ ...detail, regions_down: probed(textsOf((detail as Detail)["regions_down"])).map(regionName) }),
     }),
   );
   const notices = new Map<string, { at: string; reason: Delivery["reason"]; sent: string[] }>();
