@@ -1,11 +1,12 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
+import { inTransaction } from "../../platform/context.ts";
 import { hour, minute, second } from "../../testing/clock.ts";
 import { asking, newMember, serveWhole, withToken } from "../../testing/whole-app.ts";
 import { newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { hashPassword, hashWith, requireStrong, verifyPassword } from "./passwords.ts";
-import { takeTurn } from "./sign-in-turns.ts";
+import { succeeded, takeTurn } from "./sign-in-turns.ts";
 import { makeSignInLink, resetSignIn } from "./service.ts";
 import { openWaitingPlaces } from "./waiting-places.ts";
 
@@ -150,11 +151,22 @@ t.test("failures are counted over all replicas, and then each try waits for its 
   for (let n = 0; n < 31; n++) spread.push(await take({ address: `${n}-${visitor}`, visitor }));
   t.strictSame(spread, [...Array.from({ length: 30 }, () => 0), 30], "a visitor has 30");
   const right = await takeTurn(system, { address: newId(), visitor: "fine" });
-  await right.succeeded(system);
+  await succeeded(system, right);
   t.strictSame(
     (await sql`select 1 from sign_in_turns where wait_ms = 30000 and failures = 0`).length,
     1,
     "only the visitor's is left",
+  );
+  // Of two keys either may be the lower one, which is locked first.
+  const tries = Array.from({ length: 48 }, async (_, n) => {
+    const turn = await takeTurn(system, { code: `code ${n % 8}`, visitor: `same ${n % 8}` });
+    const password = await takeTurn(system, { address: `address ${n % 8}`, visitor: `same ${n % 8}` });
+    await inTransaction(system, async (tx) => await succeeded(tx, turn, password));
+  });
+  t.strictSame(
+    (await Promise.allSettled(tries)).filter(({ status }) => status === "rejected"),
+    [],
+    "parallel tries do not deadlock",
   );
 });
 

@@ -12,7 +12,7 @@ import { takeCodeTurn, useCode } from "./second-factor/codes.ts";
 import { complete, leavePending, requireOpened } from "./second-factor/pending.ts";
 import { hasSecondFactor } from "./second-factor/queries.ts";
 import { updateSecondFactor } from "./session-queries.ts";
-import { crowded, takeTurn, type Turn } from "./sign-in-turns.ts";
+import { crowded, succeeded, takeTurn, type Turn, withdrawn } from "./sign-in-turns.ts";
 import { openWaitingPlaces } from "./waiting-places.ts";
 
 /** The thread pool is one per process. */
@@ -73,7 +73,7 @@ async function codeTurnOf(system: System, { account, turn, device }: Proven, cod
   try {
     return await takeCodeTurn(system, account.id, { device, visitor: null });
   } catch (error) {
-    await turn.withdrawn(system);
+    await withdrawn(system, turn);
     throw error;
   }
 }
@@ -110,12 +110,11 @@ export async function signInWithPassword(
       const first = { userId: account.id, orgId: home.org_id, method: attempt.method, action };
       if (code === undefined && (await hasSecondFactor(tx.sql, account.id))) {
         // Forgetting the failures here would let a known password try any number of codes.
-        await turn.withdrawn(tx);
+        await withdrawn(tx, turn);
         return await leavePending(tx, first);
       }
       if (codeTurn !== null) await useCode(tx, account.id, code!);
-      await turn.succeeded(tx);
-      await codeTurn?.succeeded(tx);
+      await succeeded(tx, turn, ...(codeTurn === null ? [] : [codeTurn]));
       return await complete(tx, first, caller, codeTurn !== null);
     });
     return requireOpened(admitted);
@@ -148,7 +147,7 @@ export async function verifySession(
     const email = await factorQueries.selectAddress(ctx.sql, ctx.userId);
     const proven = await provePassword(ctx, { email, password: password!, field: "/password" }, prover);
     ({ device } = proven);
-    if (byCode && code === undefined) await proven.turn.withdrawn(ctx);
+    if (byCode && code === undefined) await withdrawn(ctx, proven.turn);
     const codeTurn = await codeTurnOf(ctx, proven, code);
     turns.push(proven.turn, ...(codeTurn === null ? [] : [codeTurn]));
   } else if (code !== undefined)
@@ -162,7 +161,7 @@ export async function verifySession(
       await useCode(tx, ctx.userId, code!);
       await updateSecondFactor(tx.sql, sessionId, true);
     }
-    for (const turn of turns) await turn.succeeded(tx);
+    await succeeded(tx, ...turns);
     await factorQueries.updateVerifiedAt(tx.sql, sessionId, new Date(tx.clock.now()));
   });
 }
@@ -202,7 +201,7 @@ async function currentPassword(ctx: Ctx, current: string | undefined, prover: Pr
     throw new AppError("INVALID_BODY", "Send your present password as current.", { field: "/current" });
   const email = await factorQueries.selectAddress(ctx.sql, ctx.userId);
   const { account, turn } = await provePassword(ctx, { email, password: current, field: "/current" }, prover);
-  await turn.succeeded(ctx);
+  await succeeded(ctx, turn);
   return account.password_hash;
 }
 

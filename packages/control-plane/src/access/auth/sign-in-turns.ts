@@ -19,13 +19,26 @@ const limits = { address: 10, visitor: 30, device: 10, code: 10 } as const;
  */
 export type Counted = { address: string; visitor: string } | { device: string } | { code: string; visitor?: string };
 
-/** A try that may be judged. It counts as a failure until `succeeded`, so that parallel tries count each other. */
+/** A try that may be judged. It counts as a failure until it is settled, so that parallel tries count each other. */
 export interface Turn {
-  /** The try was right: it is no failure, and the account's own failures are forgotten. */
-  succeeded(system: System): Promise<void>;
-  /** The try was neither right nor wrong: it is no failure, and the failures before it stay. */
-  withdrawn(system: System): Promise<void>;
+  readonly keys: readonly { kind: keyof typeof limits; hash: Buffer }[];
 }
+
+/** The tries were right: they are no failures, and the account's own failures are forgotten. */
+export async function succeeded(system: System, ...turns: Turn[]): Promise<void> {
+  for (const { kind, hash } of inLockOrder(turns))
+    if (kind === "visitor") await turnQueries.giveBack(system.sql, hash);
+    else await turnQueries.deleteTurn(system.sql, hash);
+}
+
+/** The try was neither right nor wrong: it is no failure, and the failures before it stay. */
+export async function withdrawn(system: System, turn: Turn): Promise<void> {
+  for (const { hash } of inLockOrder([turn])) await turnQueries.giveBack(system.sql, hash);
+}
+
+/** The order in which {@link takeTurn} locks counters: another one would deadlock with parallel tries. */
+const inLockOrder = (turns: readonly Turn[]) =>
+  turns.flatMap(({ keys }) => keys).sort((a, b) => Buffer.compare(a.hash, b.hash));
 
 /**
  * Decides, over all replicas, whether a try to prove a password or a code is judged now. Throws RATE_LIMITED with the
@@ -57,16 +70,7 @@ export async function takeTurn(system: System, counted: Counted): Promise<Turn> 
   });
   if (refused !== null)
     throw rateLimited(`per_${refused.kind}_sign_in`, refused.waitMs, { limit: limits[refused.kind] });
-  return {
-    async succeeded(system) {
-      for (const { kind, hash } of keys)
-        if (kind === "visitor") await turnQueries.giveBack(system.sql, hash);
-        else await turnQueries.deleteTurn(system.sql, hash);
-    },
-    async withdrawn(system) {
-      for (const { hash } of keys) await turnQueries.giveBack(system.sql, hash);
-    },
-  };
+  return { keys };
 }
 
 /** The state after one more failure, or the time to wait before it may be judged. */

@@ -12,6 +12,7 @@ import { linkIdentity } from "../identity-queries.ts";
 import { asSignedIn, type OpenedSession, openSessionOf } from "../opened-session.ts";
 import { lockUser } from "../queries.ts";
 import { takeCodeTurn, useCode } from "./codes.ts";
+import { succeeded } from "../sign-in-turns.ts";
 import * as queries from "./queries.ts";
 
 /** Time between the two steps of a sign-in. */
@@ -140,7 +141,7 @@ export async function finishPending(
       const unchanged = (await selectRevision(tx.sql, row.user_id)) === row.factor_revision;
       if (!unchanged || !(await queries.takePendingSignIn(tx.sql, hash))) throw over();
       await useCode(tx, row.user_id, code);
-      await turn.succeeded(tx);
+      await succeeded(tx, turn);
       const { user_id: userId, org_id: orgId, action, after } = row;
       const identity = row.identity as LinkedIdentity | null;
       return await complete(

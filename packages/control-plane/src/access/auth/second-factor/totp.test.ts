@@ -29,7 +29,16 @@ t.test("a code fits the steps within the drift only", async (t) => {
   const now = 1000;
   const found = [-2, -1, 0, 1, 2].map((offset) => stepOf(secret, codeAt(secret, now + offset), now, 1));
   t.strictSame(found, [null, 999, 1000, 1001, null]);
-  for (const bad of ["", "12345", "1234567", codeAt(secret, now).slice(0, 5), "      "])
+  for (const bad of [
+    "",
+    "12345",
+    "1234567",
+    codeAt(secret, now).slice(0, 5),
+    "      ",
+    "\u0661".repeat(6),
+    "-12345",
+    "123456\n",
+  ])
     t.equal(stepOf(secret, bad, now, 1), null, bad);
   t.equal(
     otpauthUrl("MZXW6", { issuer: "StatusMesh a:b", account: "o+a@example.org" }),

@@ -22,11 +22,11 @@ export function codeAt(secret: string, step: number, length = digits): string {
 
 /** The latest step within `drift` steps of `now` whose code this is; null for none. */
 export function stepOf(secret: string, code: string, now: number, drift: number): number | null {
+  if (!/^\d{6}$/.test(code)) return null;
   let found: number | null = null;
   for (let step = now - drift; step <= now + drift; step++)
-    if (timingSafeEqual(Buffer.from(codeAt(secret, step)), Buffer.from(code.padEnd(digits).slice(0, digits))))
-      found = step;
-  return code.length === digits ? found : null;
+    if (timingSafeEqual(Buffer.from(codeAt(secret, step)), Buffer.from(code))) found = step;
+  return found;
 }
 
 /** The address that an authenticator app reads from a QR code (Key Uri Format of Google Authenticator). */
