@@ -162,6 +162,7 @@ export async function selectSpans(
       from maintenance_occurrences
       where org_id = ${orgId} and window_id = any(${arrayOf(windowIds)}::uuid[]) and not cancelled
         and ends_at > ${from} and starts_at < ${to}
+        and starts_at > ${from}::timestamptz - make_interval(days => ${maxDays})
       group by window_id`,
     { size: windowsAtOnce },
   );
