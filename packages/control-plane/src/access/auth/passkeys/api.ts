@@ -24,7 +24,7 @@ import {
   signInWithPasskey,
 } from "./service.ts";
 
-const write = { auth: "tenant", scope: "org:write", tag: "Sign-in" } as const;
+const write = { auth: "tenant", scope: "org:write", ownAccount: true, tag: "Sign-in" } as const;
 
 export const passkeyRoutes: Route[] = [
   route("POST", "/api/v1/sessions/passkey/options", {

@@ -1,7 +1,14 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { record } from "../../audit/service.ts";
-import { type ActorCtx, type Ctx, inTransaction, requireScope, type System } from "../../../platform/context.ts";
+import {
+  type ActorCtx,
+  type Ctx,
+  inTransaction,
+  requireOwnAccount,
+  requireScope,
+  type System,
+} from "../../../platform/context.ts";
 import type { Paging } from "../../../platform/db/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../../platform/http/wire.ts";
 import { type Attempt, type Caller, withAttemptRecorded } from "../attempts.ts";
@@ -63,7 +70,7 @@ const handleOf = (userId: string): Buffer => Buffer.from(userId.replaceAll("-", 
 
 /** Options for a new passkey of the caller, in the browser with this secret. */
 export async function creationOptions(ctx: Ctx, browser: string): Promise<CreationOptions> {
-  requireScope(ctx, "org:write");
+  requireOwnAccount(ctx);
   await requireFresh(ctx);
   const { rpId } = requirePasskeys(ctx);
   await requireQuota(ctx);
@@ -101,7 +108,7 @@ export async function addPasskey(
   { name, response }: PasskeyCreate,
   browser: string | null,
 ): Promise<Passkey> {
-  requireScope(ctx, "org:write");
+  requireOwnAccount(ctx);
   await requireFresh(ctx);
   const party = requirePasskeys(ctx);
   return await ceremony("PASSKEY_INVALID", async () => {
@@ -139,7 +146,7 @@ const unknown = () => new AppError("NOT_FOUND", "Passkey not found.");
 
 /** Renames a passkey of the caller. Throws NOT_FOUND, FORBIDDEN for a token. */
 export async function renamePasskey(ctx: Ctx, id: string, name: string): Promise<Passkey> {
-  requireScope(ctx, "org:write");
+  requireOwnAccount(ctx);
   requireSession(ctx);
   return await inTransaction(ctx, async (tx) => {
     const found = isId(id) ? await queries.renamePasskey(tx.sql, ctx.userId, id, name) : null;
@@ -155,7 +162,7 @@ export async function renamePasskey(ctx: Ctx, id: string, name: string): Promise
  * FRESH_SIGN_IN_REQUIRED, FORBIDDEN for a token.
  */
 export async function removePasskey(ctx: Ctx, id: string): Promise<string> {
-  requireScope(ctx, "org:write");
+  requireOwnAccount(ctx);
   requireSession(ctx);
   await requireFresh(ctx);
   return await inTransaction(ctx, async (tx) => {

@@ -1,5 +1,6 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
+import { newId } from "@statusmesh/shared/ids";
 import { hour, minute, second } from "../../../testing/clock.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../../testing/world.ts";
@@ -314,6 +315,9 @@ t.test("an organisation may require a second factor of sessions, which only read
   const reset = browser(cookiesOf(signedOut.headers));
   t.equal((await reset("POST", "/api/v1/targets", target)).status, 403, "a lost phone: led to set one up");
   t.equal((await reset("PUT", "/api/v1/me/password", { password: "another horse battery" })).status, 204);
+  matchObject(t, await reset("POST", "/api/v1/me/passkeys/options"), { status: 200 }, "or a passkey");
+  for (const [method, body] of [["PATCH", { name: "Phone" }], ["DELETE"]] as const)
+    matchObject(t, await reset(method, `/api/v1/me/passkeys/${newId()}`, body), refused(404, "NOT_FOUND"));
   const made = await reset("POST", "/api/v1/me/totp");
   t.equal((await reset("POST", "/api/v1/me/totp/confirm", { code: codeOf(made.body.secret) })).status, 200);
   t.equal((await reset("POST", "/api/v1/targets", target)).status, 201);
