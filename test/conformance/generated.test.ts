@@ -14,11 +14,11 @@ import { nameOf, routes } from "./declared.ts";
 
 /*
  * Valid and invalid requests, generated from the OpenAPI document and sent to the real service: each reply is one that
- * the document declares for the operation. SM_TEST_SEED changes the generated values.
+ * the document declares for the operation. SM_TEST_SEED changes the generated values, SM_TEST_RUNS their number.
  */
 
 const seed = Number(process.env["SM_TEST_SEED"] ?? 20_261_121);
-const runs = 6;
+const runs = Number(process.env["SM_TEST_RUNS"] ?? 3);
 
 const operatorSecret = "a-secret-of-the-operator";
 const database = await cloneDatabase(t);
