@@ -66,8 +66,8 @@ t.test("a password is hashed after NFC, with parameters that are stored and rais
   const old = await hashPassword(good, cheap);
   t.strictSame(await verifyPassword(good, old), { matches: true, outdated: true });
   t.strictSame(await verifyPassword(`${good}!`, old), { matches: false, outdated: false });
-  t.strictSame(await verifyPassword(good, null), { matches: false, outdated: false });
   hashWith(cheap);
+  t.strictSame(await verifyPassword(good, null), { matches: false, outdated: false });
 });
 
 t.test("weak passwords are refused with a reason", async (t) => {

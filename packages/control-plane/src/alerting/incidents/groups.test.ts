@@ -356,7 +356,7 @@ t.test("at every commit each group is the function of its members, on two replic
         t.same(contradictions(await snapshot(), judged), []);
       },
     ),
-    { numRuns: Number(process.env["SM_TEST_RUNS"] ?? 3) },
+    { numRuns: Number(process.env["SM_TEST_RUNS"] ?? 2) },
   );
   t.ok(looked > 3, `${looked} commits`);
 });
