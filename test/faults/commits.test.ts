@@ -18,7 +18,7 @@ import { waitFor } from "../harness/wait.ts";
  */
 
 const points: readonly CommitPoint[] = [
-  { name: "evidence", table: "target_states", event: "update" },
+  // The transaction of a batch, which writes its results and evidence too.
   { name: "opening", table: "deliveries", event: "insert", when: "new.reason = 'opened'" },
   { name: "claim", table: "deliveries", event: "update", when: "new.leased_until is not null" },
   { name: "attempt", table: "delivery_attempts", event: "insert" },
