@@ -266,7 +266,7 @@ t.test("files of AutoKuma: both lists of notifications, defaults, templates", (t
   const made = importKuma(readAutoKuma(folder, join(fixtures, "autokuma/autokuma.toml")), "autokuma", "AutoKuma");
   t.strictSame(faultsOf(made), []);
   const monitors = objectsOf(made, "monitors");
-  t.strictSame(Object.keys(monitors).sort(), ["backup", "database", "page-0", "pages-2", "web-shop"]);
+  t.strictSame(Object.keys(monitors).sort(), ["apps", "backup", "database", "page-0", "pages-2", "web-shop"]);
   t.strictSame(
     [monitors["web-shop"]!["alerts"], monitors["database"]!["alerts"], monitors["page-0"]!["alerts"]],
     [["ntfy", "on-call"], ["ntfy"], ["ntfy"]],
@@ -283,6 +283,7 @@ t.test("files of AutoKuma: both lists of notifications, defaults, templates", (t
     "page-0": { check: { max_redirects: 3 } },
     "pages-2": { check: { expected_json: [{ path: "$.status", op: "eq", value: "ok" }] } },
     backup: { heartbeat_addresses: [{ kind: "kuma" }] },
+    apps: { check: { type: "group", members: [{ monitor: "web-shop" }], rule: "all" } },
   });
   t.ok([...made.env.values()].includes("123:token"));
   matchObject(t, reasonsOf(made, "pages[1]"), [/its template \{\{ container_name \}\} cannot be resolved/]);

@@ -204,7 +204,7 @@ t.test("all problems are reported together, one line each, with the nearest know
       "operator.admin_token in statusmesh.toml is a secret: set it as SM_OPERATOR__ADMIN_TOKEN in the " +
         "environment, or name a file that holds it in SM_OPERATOR__ADMIN_TOKEN_FILE",
       "SM_DATABSE__URL is not a known setting; did you mean SM_DATABASE__URL?",
-      "SM_SCHEDULER__REGION must be 1 to 40 of a-z, 0-9 and -, and not heartbeat, which is reserved, not " +
+      "SM_SCHEDULER__REGION must be 1 to 40 of a-z, 0-9 and -, and not heartbeat or group, which are reserved, not " +
         '"heartbeat"',
       'SM_SERVER__BIND must be host:port, for example 127.0.0.1:8080 or [::1]:8080, not "localhost"',
       "SM_SERVER__PORT is not a known setting; did you mean SM_SERVER__BIND?",

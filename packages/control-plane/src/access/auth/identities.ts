@@ -32,7 +32,10 @@ export interface Account {
  * Null when none of them belongs to an organisation. Part of the caller's transaction.
  */
 export async function accountOf(tx: System, person: Attested): Promise<Account | null> {
-  const linked = await identities.useIdentity(tx.sql, person, new Date(tx.clock.now()));
+  const known = await identities.selectLinked(tx.sql, person);
+  // The user before the identity, as every sign-in: in another order, two at once would deadlock.
+  if (known !== null) await lockUser(tx.sql, known.id);
+  const linked = known === null ? null : await identities.useIdentity(tx.sql, person, new Date(tx.clock.now()));
   const home = linked === null ? null : await selectHome(tx.sql, linked);
   if (linked !== null && home !== null) return { userId: linked, orgId: home.org_id, linkedBy: null };
   const owner = await identities.selectUserOf(tx.sql, person.verified, { member: true });
@@ -72,6 +75,7 @@ export async function linkTo(
   { provider, issuer, subject }: Attested,
   email: string,
 ): Promise<void> {
+  await lockUser(tx.sql, userId);
   const now = new Date(tx.clock.now());
   const row = { id: newId(), user_id: userId, provider, issuer, subject, email, created_at: now, last_used_at: now };
   await identities.linkIdentity(tx.sql, row);

@@ -125,7 +125,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
     title: "Why an incident is open",
     description:
       "Why an incident opened and what happened since: votes and errors of the regions, quorum, maintenance; which " +
-      "channels were notified, which are next, and why not; the cause that it shares with other monitors.",
+      "channels were notified, which are next, and why not; the cause it shares with others.",
     scope: "incidents:read",
     input: schema.ExplainInput,
     output: schema.ExplainOutput,
