@@ -159,7 +159,7 @@ function readingOf({ auth, body, bodyLimit }: Route): string {
   const schemas = ["check", "scopes", "target_ids", "regions", "tags"].map((name) => properties[name]);
   return JSON.stringify([auth, Math.min(bodyLimit, 2 * MiB), schemas]);
 }
-/** Of the routes that read those in the same way, one with the largest limit. The others get a quarter of their limit. */
+/** Of the routes that read those in the same way, one with the largest limit. The others get a quarter of theirs. */
 const fullSized = new Set(
   new Map(
     bodied.toSorted((a, b) => a.bodyLimit - b.bodyLimit).map((route) => [readingOf(route), route] as const),
