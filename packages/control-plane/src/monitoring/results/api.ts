@@ -93,7 +93,8 @@ export const resultRoutes: Route[] = [
       "What another product recorded of targets before their first own result: sums of UTC days, and incidents that " +
       "have ended; at most 10,000 days and incidents in a request. All or nothing; the same day, or an incident with " +
       "the same start, replaces what was imported before. It counts in uptime, strips, reports and badges, is marked " +
-      "`imported`, opens no incident and sends no notification. On status pages the failing share of a day's runs is its downtime.",
+      "`imported`, opens no incident and sends no notification. On status pages the failing share of a day's runs " +
+      "is its downtime.",
     bodyLimit: 4 * 1_048_576,
     body: HistoryImport,
     replies: { 200: HistoryImported },
