@@ -94,7 +94,8 @@ function placeOf(form, pointer, part) {
   const controls = controlsOf(form, part).filter((control) => control.type !== "hidden");
   for (let at = pointer; at !== ""; at = at.slice(0, at.lastIndexOf("/"))) {
     const control = controls.find(
-      (own) => own.name === at && own.type !== "radio" && !["channel", "item", "part"].includes(own.dataset.as),
+      (own) =>
+        own.name === at && own.type !== "radio" && !["channel", "item", "member", "part"].includes(own.dataset.as),
     );
     const group = form.querySelector(`[data-field~="${CSS.escape(at)}"]`);
     if (control ?? group) return control ?? group;

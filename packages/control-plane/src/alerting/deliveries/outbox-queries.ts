@@ -142,7 +142,8 @@ export async function changeHeld(sql: Db, rows: readonly NewDelivery[]): Promise
 
 /**
  * Writes deliveries. In a running series of rounds, openings of causes that the channel was told of wait for the next
- * round, as everything that is not urgent does; `next_attempt_at` says when they leave at the latest.
+ * round, as everything that is not urgent does, unless they are critical; `next_attempt_at` says when they leave at
+ * the latest.
  */
 export async function insertDeliveries(sql: Db, rows: readonly NewDelivery[]): Promise<number> {
   const created = rows.map(({ createdAt }) => new Date(createdAt).toISOString());
@@ -168,7 +169,7 @@ export async function insertDeliveries(sql: Db, rows: readonly NewDelivery[]): P
           when g.reason = 'unacknowledged' then s.severity
           when g.reason = 'escalated' then case when s.severity > coalesce(r.severity, 0) then s.severity else 0 end
           when g.reason not in ('opened', 'reopened') then 0
-          when s.severity > r.severity or r.channel_id is null then s.severity
+          when s.severity > r.severity or s.severity = 3 or r.channel_id is null then s.severity
           when r.causes && (array['host:' || t.host, 'error:' || ${errorClass(sql, sql`i.error_sample`)}]
                             || array(select 'tag:' || tag from unnest(t.tags) tag)
                             || array(select 'region:' || region from unnest(i.regions_down) region)) then 0
