@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Incident, Severity } from "./schema.ts";
 import type { StoredFlapping } from "./flapping-queries.ts";
 import { type IncidentState, severityOf } from "./machine.ts";
@@ -140,6 +140,15 @@ export async function updateIncidents(
     from n join old on old.id = n.id where i.id = n.id
     returning old.id, old.was_open, old.reopened_count, old.engine_severity`;
   return new Map(rows.map((row) => [row.id, row]));
+}
+
+/** Has the reminders of open incidents be due at these times; an incident without reminders gets none. */
+export async function restartReminders(sql: Db, ids: readonly string[], dueAt: readonly Date[]): Promise<void> {
+  await sql`
+    update incidents i set reminder_due_at = n.due_at
+    from unnest(${arrayOf(ids)}::uuid[], ${arrayOf(dueAt.map((at) => at.toISOString()))}::timestamptz[])
+      as n (id, due_at)
+    where i.id = n.id and i.ended_at is null and i.reminder_due_at is not null`;
 }
 
 /**

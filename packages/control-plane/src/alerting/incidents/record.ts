@@ -9,6 +9,7 @@ import {
   type IncidentFacts,
   insertIncidents,
   outageSince,
+  restartReminders,
   retractIncidents,
   shownSeverity,
   updateIncidents,
@@ -63,6 +64,14 @@ export async function recordEvaluations(
   if (inserted.length > 0) await insertIncidents(sql, inserted.map(facts), now);
   for (const { target, incident } of inserted) events.push(...transitionsOf(target, null, incident));
   for (const target of evaluated) events.push(...flapsOf(target));
+  // What flapped and stays down is told now: its reminder counts from here.
+  const settled = evaluated.filter(({ flaps }) => flaps.before !== null && flaps.after === null);
+  if (settled.length > 0)
+    await restartReminders(
+      sql,
+      settled.map(({ flaps }) => flaps.before!.incident_id),
+      settled.map(({ renotifyIntervalSecs: secs }) => new Date(now.getTime() + secs * 1000)),
+    );
   const written = [...updated, ...inserted].map(({ target, incident }) => ({ orgId: target.orgId, incident }));
   if (written.length > 0) await writeOutages(sql, written);
   if (events.length > 0) await insertEvents(sql, events, now);
