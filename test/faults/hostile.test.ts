@@ -216,8 +216,8 @@ t.test("many at once", async (t) => {
   while (delays.length < attempts && !short) {
     await longestDelay();
     const answers = await Promise.all([
-      ...Array.from({ length: 12 }, () => post("/api/v1/targets", body)),
-      ...Array.from({ length: 4 }, () => post("/api/v1/targets/bulk", bulk)),
+      ...Array.from({ length: 8 }, () => post("/api/v1/targets", body)),
+      ...Array.from({ length: 2 }, () => post("/api/v1/targets/bulk", bulk)),
     ]);
     const delay = await longestDelay();
     delays.push(delay);
