@@ -50,7 +50,7 @@ const url = await serveHere(t, database, {
   SM_EMAIL__SMTP_URL: "smtp://127.0.0.1:9",
   ...centralAccounts,
 });
-hashWith({ log2N: 10, r: 8, p: 1 });
+t.teardown(hashWith({ log2N: 10, r: 8, p: 1 }));
 const password = await hashPassword("correct horse battery");
 const totpSecret = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ";
 const anonymous = connect(t, url, null);

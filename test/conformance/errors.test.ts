@@ -32,7 +32,7 @@ import { provokeParser } from "./unparsed.ts";
 const database = await cloneDatabase(t);
 const { sql } = database;
 const { olga, milan, xenia } = await castIn(sql);
-hashWith({ log2N: 10, r: 8, p: 1 });
+t.teardown(hashWith({ log2N: 10, r: 8, p: 1 }));
 const { olga: guarded } = await castIn(sql);
 await sql`update users set password_hash = ${await hashPassword("correct horse battery")} where id = ${guarded.userId}`;
 await sql`insert into totp_factors (user_id, secret) values (${guarded.userId}, 'plain:GEZDGNBVGY3TQOJQ')`;

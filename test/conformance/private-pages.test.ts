@@ -17,7 +17,7 @@ import { make } from "./isolation/things.ts";
  * routes and pages, so that a new one is covered at once; replies are searched for texts that only the page has.
  */
 
-hashWith({ log2N: 10, r: 8, p: 1 });
+t.teardown(hashWith({ log2N: 10, r: 8, p: 1 }));
 const base = "status.example.org";
 const publicHost = "watch.example.org";
 const database = await cloneDatabase(t);

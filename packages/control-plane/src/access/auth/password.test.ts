@@ -59,6 +59,10 @@ async function withPassword() {
   return { owner, email: await addressOf(owner.userId), first, device: first.cookie };
 }
 
+// The tests after the first hash at a low cost.
+let restoreCost = (): void => undefined;
+t.teardown(() => restoreCost());
+
 t.test("a password is hashed after NFC, with parameters that are stored and raised", async (t) => {
   const composed = await hashPassword("Pässwörter sind lang");
   t.match(composed, /^scrypt:15:8:3:[\w-]{22}:[\w-]{43}$/);
@@ -66,7 +70,7 @@ t.test("a password is hashed after NFC, with parameters that are stored and rais
   const old = await hashPassword(good, cheap);
   t.strictSame(await verifyPassword(good, old), { matches: true, outdated: true });
   t.strictSame(await verifyPassword(`${good}!`, old), { matches: false, outdated: false });
-  hashWith(cheap);
+  restoreCost = hashWith(cheap);
   t.strictSame(await verifyPassword(good, null), { matches: false, outdated: false });
 });
 

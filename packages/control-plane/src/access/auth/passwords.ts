@@ -19,9 +19,14 @@ interface Cost {
 let currentCost: Cost = { log2N: 15, r: 8, p: 3 };
 const hashBytes = 32;
 
-/** For tests of what happens around a hash: new hashes, and the one of an absent account, take these parameters. */
-export function hashWith(cost: Cost): void {
+/**
+ * For tests of what happens around a hash: new hashes, and the one of an absent account, take these parameters, until
+ * the returned function is called.
+ */
+export function hashWith(cost: Cost): () => void {
+  const before = currentCost;
   currentCost = cost;
+  return () => void (currentCost = before);
 }
 
 /** The password as it is hashed: the same character typed on two keyboards is the same bytes (NFC). */

@@ -14,7 +14,7 @@ const world = await openWorld(t, { env: { SM_SERVER__TRUSTED_PROXIES: "127.0.0.1
 const { system, sql, clock } = world;
 const replicas = [await serveWhole(t, world), await serveWhole(t, world, { ...system, sql: world.pool() })] as const;
 const [serve] = replicas;
-hashWith({ log2N: 10, r: 8, p: 1 });
+t.teardown(hashWith({ log2N: 10, r: 8, p: 1 }));
 const password = "correct horse battery";
 const hash = await hashPassword(password);
 
