@@ -1,4 +1,6 @@
 import { newId } from "@statusmesh/shared/ids";
+import type { Reason } from "../alerting/channels/schema.ts";
+import { outboxNotice } from "../alerting/incidents/notices.ts";
 import type { OwnedWorld } from "./deliveries.ts";
 
 /** A monitor and its open incident. */
@@ -43,4 +45,26 @@ export async function incidentsOf(
       'connection refused', '{eu}', '{}', ${at}, ${at}
     from unnest(${pairs.map(({ incidentId }) => incidentId)}::uuid[], ${targets}::uuid[]) as n (id, target_id)`;
   return pairs;
+}
+
+/** What the outbox takes about the incidents, as of now. */
+export function noticesOf(w: OwnedWorld, pairs: readonly Pair[], reason: Reason, seq = 0) {
+  const at = new Date(w.clock.now());
+  return pairs.map(({ targetId, incidentId, name, severity }) => {
+    const incident = {
+      id: incidentId,
+      org_id: w.owner.orgId,
+      target_id: targetId,
+      monitor_name: name,
+      severity: severity as "major",
+      started_at: at,
+      ended_at: reason === "resolved" ? at : null,
+      outage_since: null,
+      past_outage_ms: 0,
+      error_sample: "connection refused",
+      regions_down: ["eu"],
+      regions_up: [],
+    };
+    return outboxNotice(incident, reason, seq, w.system.config.server.public_url);
+  });
 }

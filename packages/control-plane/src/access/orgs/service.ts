@@ -94,7 +94,10 @@ export interface LadderEffects {
   rescheduleLadders(tx: System, orgId: string): Promise<unknown>;
 }
 
-/** Whoever requires a second factor has one: a session has proven it, the user of a token has set it up. */
+/**
+ * Throws FRESH_SIGN_IN_REQUIRED, and FORBIDDEN for an owner without a second factor who requires one of the members: it
+ * must be proven in the session, or be set up for the user of a token.
+ */
 async function secondFactorRule(own: Ctx, required: boolean): Promise<void> {
   await requireFreshSession(own);
   if (!required || (await hasProvenSecondFactor(own))) return;

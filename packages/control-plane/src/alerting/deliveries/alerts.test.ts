@@ -3,12 +3,11 @@ import type { Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { createChannel, roundKinds, updateChannel } from "../channels/service.ts";
 import { acknowledgeIncident, unacknowledgeIncident } from "../incidents/lifecycle.ts";
-import { outboxNotice } from "../incidents/notices.ts";
 import type { Reason } from "../channels/schema.ts";
 import { until } from "../../testing/clock.ts";
 import { deliveryScene, type OwnedWorld } from "../../testing/deliveries.ts";
 import { openPager } from "../../testing/pager.ts";
-import { incidentsOf, type Pair } from "../../testing/rounds.ts";
+import { incidentsOf, noticesOf, type Pair } from "../../testing/rounds.ts";
 import { setStatus, webhookTo } from "../../testing/scene.ts";
 import { composeAlert, nextOf } from "./alerts.ts";
 import { claimDeliveries } from "./claim-queries.ts";
@@ -32,27 +31,6 @@ const pagerDuty = async (w: OwnedWorld, name = "On call"): Promise<string> => {
   const config = { type: "pagerduty", routing_key: "0123456789abcdef0123456789abcdef" } as const;
   return (await createChannel(w.owner, { name, config })).id;
 };
-
-function noticesOf(w: OwnedWorld, pairs: readonly Pair[], reason: Reason, seq = 0) {
-  const at = new Date(w.clock.now());
-  return pairs.map(({ targetId, incidentId, name, severity }) => {
-    const incident = {
-      id: incidentId,
-      org_id: w.owner.orgId,
-      target_id: targetId,
-      monitor_name: name,
-      severity: severity as "major",
-      started_at: at,
-      ended_at: reason === "resolved" ? at : null,
-      outage_since: null,
-      past_outage_ms: 0,
-      error_sample: "connection refused",
-      regions_down: ["eu"],
-      regions_up: [],
-    };
-    return outboxNotice(incident, reason, seq, w.system.config.server.public_url);
-  });
-}
 
 const say = (w: OwnedWorld, pairs: readonly Pair[], reason: Reason, seq = 0) =>
   writeDeliveries(w.sql, w.clock.now(), noticesOf(w, pairs, reason, seq));

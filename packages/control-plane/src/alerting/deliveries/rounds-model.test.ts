@@ -4,9 +4,8 @@ import type { Sql } from "postgres";
 import type { System } from "../../platform/context.ts";
 import { channelOutbound, createChannel, roundKinds, updateChannel } from "../channels/service.ts";
 import type { Reason } from "../channels/schema.ts";
-import { outboxNotice } from "../incidents/notices.ts";
 import { deliveryScene, type OwnedWorld } from "../../testing/deliveries.ts";
-import { incidentsOf, type Pair } from "../../testing/rounds.ts";
+import { incidentsOf, noticesOf, type Pair } from "../../testing/rounds.ts";
 import { claimDeliveries, nextDueAt } from "./claim-queries.ts";
 import { leaseMs, sendAndRecord, type Sending } from "./deliverer.ts";
 import { openPlaces } from "./limits.ts";
@@ -211,28 +210,10 @@ class History {
 
   private async write(pairs: readonly Pair[], reason: Reason, level?: number): Promise<void> {
     const { w } = this;
-    const at = new Date(w.clock.now());
     const seq = reason === "opened" || reason === "resolved" ? 0 : ++this.seq;
-    const notices = pairs.map(({ targetId, incidentId, name, severity }) => {
-      const incident = {
-        id: incidentId,
-        org_id: w.owner.orgId,
-        target_id: targetId,
-        monitor_name: name,
-        severity: severity as "major",
-        started_at: at,
-        ended_at: reason === "resolved" ? at : null,
-        outage_since: null,
-        past_outage_ms: 0,
-        error_sample: "connection refused",
-        regions_down: ["eu"],
-        regions_up: [],
-      };
-      const planned = outboxNotice(incident, reason, seq, w.system.config.server.public_url);
-      return level === undefined
-        ? planned
-        : { ...planned, channelIds: this.channels, notice: { ...planned.notice, level } };
-    });
+    const notices = noticesOf(w, pairs, reason, seq).map((planned) =>
+      level === undefined ? planned : { ...planned, channelIds: this.channels, notice: { ...planned.notice, level } },
+    );
     await writeDeliveries(w.sql, w.clock.now(), notices);
   }
 

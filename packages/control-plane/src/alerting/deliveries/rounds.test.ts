@@ -2,12 +2,11 @@ import { setTimeout } from "node:timers/promises";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { createChannel, roundKinds, updateChannel } from "../channels/service.ts";
-import { outboxNotice } from "../incidents/notices.ts";
 import { writeDeliveries } from "./outbox.ts";
 import type { Reason } from "../channels/schema.ts";
 import { until } from "../../testing/clock.ts";
 import { deliveryScene, type OwnedWorld } from "../../testing/deliveries.ts";
-import { incidentsOf, type Pair } from "../../testing/rounds.ts";
+import { incidentsOf, noticesOf, type Pair } from "../../testing/rounds.ts";
 import { startMailbox } from "../../testing/mailbox.ts";
 import { webhookTo } from "../../testing/scene.ts";
 import { claimDeliveries } from "./claim-queries.ts";
@@ -25,27 +24,6 @@ const slack = async (w: OwnedWorld, name = "Chat"): Promise<string> => {
   const config = { type: "slack", webhook_url: "https://hooks.slack.com/services/T0/B0/X" } as const;
   return (await createChannel(w.owner, { name, config })).id;
 };
-
-function noticesOf(w: OwnedWorld, pairs: readonly Pair[], reason: Reason) {
-  const at = new Date(w.clock.now());
-  return pairs.map(({ targetId, incidentId, name, severity }) => {
-    const incident = {
-      id: incidentId,
-      org_id: w.owner.orgId,
-      target_id: targetId,
-      monitor_name: name,
-      severity: severity as "major",
-      started_at: at,
-      ended_at: reason === "resolved" ? at : null,
-      outage_since: null,
-      past_outage_ms: 0,
-      error_sample: "connection refused",
-      regions_down: ["eu"],
-      regions_up: [],
-    };
-    return outboxNotice(incident, reason, 0, w.system.config.server.public_url);
-  });
-}
 
 const write = (w: OwnedWorld, pairs: readonly Pair[], reason: Reason) =>
   writeDeliveries(w.sql, w.clock.now(), noticesOf(w, pairs, reason));
@@ -168,6 +146,9 @@ t.test("a critical one never waits, and takes along what waits; more within 10 s
   t.equal(texts().length, 2);
   await later(w, 1);
   t.equal(await sent(3), "Critical: 2 monitors on shop.example.org");
+  await later(w, 10_000);
+  await fail(w, "pay.example.org", 1, [chat], { severity: "critical" });
+  t.equal(await sent(4), "Down: pay.example.org 0", "of a cause that the channel knows, too");
 });
 
 t.test("an explanation says which round a notice waits for, until when, and in which message it was", async (t) => {
