@@ -279,7 +279,14 @@ export const folders = {
   },
   "access/sign-in": { owns: ["sign_in_flows"] },
   "publishing/status-pages": {
-    owns: ["component_states", "status_page_components", "status_page_domains", "status_page_logos", "status_pages"],
+    owns: [
+      "component_states",
+      "reader_tokens",
+      "status_page_components",
+      "status_page_domains",
+      "status_page_logos",
+      "status_pages",
+    ],
     joins: { "name, state and organisation of a component": ["orgs", "target_states", "targets"] },
   },
   "monitoring/targets": {

@@ -1482,6 +1482,25 @@ CREATE INDEX component_states_by_outage ON component_states USING btree (outage_
 CREATE INDEX component_states_by_time ON component_states USING btree (started_at);
 CREATE UNIQUE INDEX component_states_now ON component_states USING btree (component_id) WHERE (ended_at IS NULL);
 
+create table reader_tokens (
+  id uuid not null,
+  org_id uuid not null,
+  page_id uuid not null,
+  name text not null,
+  scope text not null,
+  token_hash bytea not null,
+  hint text not null,
+  created_at timestamp with time zone not null,
+  last_used_at timestamp with time zone,
+  PRIMARY KEY (id),
+  UNIQUE (token_hash),
+  CHECK ((scope = ANY (ARRAY['data'::text, 'badges'::text]))),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE
+);
+CREATE INDEX reader_tokens_by_org ON reader_tokens USING btree (org_id);
+CREATE INDEX reader_tokens_by_page ON reader_tokens USING btree (page_id);
+
 create table report_recipients (
   id uuid not null,
   org_id uuid not null,

@@ -106,6 +106,7 @@ async function scene() {
   const template = await made("/api/v1/update-templates", { kind: "incident", name: "Old", body: "Text" });
   const page = await made("/api/v1/status-pages", { slug, name: "Old" });
   await made(`/api/v1/status-pages/${page.id}/components`, { target_id: target.id });
+  const readerToken = (await made(`/api/v1/status-pages/${page.id}/reader-tokens`, { name: "Old" })).id;
   const subscriber = newId();
   await sql`
     insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_at, created_at)
@@ -172,6 +173,7 @@ async function scene() {
     page,
     incident,
     subscriber,
+    readerToken,
     delivery,
     session,
     heartbeat,
@@ -220,6 +222,7 @@ function pathOf(route: Route, s: Scene): string {
     delivery_id: s.delivery,
     occurrence_id: s.window.occurrence.id,
     subscriber_id: s.subscriber,
+    token_id: s.readerToken,
     invitation_id: s.invitation.id,
   };
   return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => parts[name] ?? newId());

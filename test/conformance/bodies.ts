@@ -116,6 +116,7 @@ export const goodBodies = ({
   "PATCH /api/v1/certificates/{id}": { name: `Renamed ${mark}` },
   "POST /api/v1/update-templates": { kind: "incident", name: `Template ${mark}`, body: "We are looking into it." },
   "PATCH /api/v1/update-templates/{id}": { name: `Renamed ${mark}`, phase: "identified" },
+  "POST /api/v1/status-pages/{id}/reader-tokens": { name: "Wall display" },
   "POST /api/v1/status-pages/{id}/subscribers/import": {
     items: [{ email: `ann${mark}@example.org` }],
     confirmed: true,

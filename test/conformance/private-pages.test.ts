@@ -113,7 +113,7 @@ const placesOf = ({ slug, domain }: Planted): readonly [Place, ...Place[]] => [
     at: (path) =>
       /^\/(?:status-assets|api\/status-page)\//.test(path)
         ? path
-        : path.replace(/^\/status(?=\/|$)|^(?=\/)/, `/status/${slug}`),
+        : path.replace(/^\/status(?=[/?]|$)|^(?=\/)/, `/status/${slug}`),
   },
   { host: `${slug}.${base}`, at: asIs },
   { host: `${slug.toUpperCase()}.${base.toUpperCase()}`, at: asIs },
@@ -149,6 +149,17 @@ const reader = visitor.with({ cookie });
 const formerMember = await tokenOf(sql, milan);
 await sql`delete from memberships where user_id = ${milan.userId}`;
 
+/** A reader token of a page: its id and its secret. */
+const readerToken = async (page: Planted, scope: "data" | "badges" = "data"): Promise<{ id: string; token: string }> =>
+  (await owner.post(`/api/v1/status-pages/${page.id}/reader-tokens`, { name: "Widget", scope })).body;
+const revoked = await readerToken(hidden);
+const bearer = (token: string): Client => visitor.with({ authorization: `Bearer ${token}` });
+const revokes = async ({ id }: Planted, token: string) =>
+  await owner.delete(`/api/v1/status-pages/${id}/reader-tokens/${token}`);
+await bearer(revoked.token).get("/status/vault/api/public/v1/status");
+await revokes(hidden, revoked.id);
+const keys = { data: await readerToken(hidden), badges: await readerToken(hidden, "badges") };
+
 const renamed = elsewhere.replace(other.id, hidden.id);
 const later = cookie.replace(/=\d/, "=9");
 const strangers: Record<string, Client> = {
@@ -156,6 +167,8 @@ const strangers: Record<string, Client> = {
   "a reader of another page": visitor.with({ cookie: `${elsewhere}; ${renamed}` }),
   "a cookie of the last password": visitor.with({ cookie: before }),
   "a cookie with another expiry": visitor.with({ cookie: later }),
+  "a revoked reader token": bearer(revoked.token),
+  "a reader token of another page": bearer((await readerToken(other)).token),
   "a former member": visitor.with({ authorization: `Bearer ${formerMember}` }),
   "an owner of another organisation": visitor.with({ authorization: `Bearer ${xenia.token}` }),
   "that owner, who names this organisation": visitor.with({
@@ -225,6 +238,9 @@ t.test("no address of a private page gives anything to a visitor without access"
       // One gate judges the caller once the page is found: at the second address two callers in turn.
       const some = [0, 1].map((n) => everybody[(2 * turn + n) % everybody.length]!);
       for (const [who, client] of place === path ? everybody : some) await refuses(who, client, one, place);
+      const withKey = { ...one, path: `${one.path}?key=${revoked.token}` };
+      // Logos take no query, and pages no key.
+      if (place === path) await refuses("a stranger with a revoked key", visitor, withKey, place);
       for (const tag of place === path ? [etag, "*"] : [etag])
         await refuses("a stranger with a tag", visitor.with({ "if-none-match": tag }), one, place);
       await refuses("a stranger with HEAD", visitor, { ...one, method: "HEAD" }, place);
@@ -276,6 +292,35 @@ t.test("what opens a private page: its password, an open network, a token of the
   t.equal(await read(visitor.with({ authorization: `Bearer ${reading}` })), 200);
   const unbound = await tokenOf(sql, olga, { scopes: ["status_page:read"], bound: false });
   t.equal(await read(visitor.with({ authorization: `Bearer ${unbound}` })), 200, "without the header X-Sm-Org");
+  const byKey = async (path: string, key: string) => {
+    const answers = [bearer(key).with(status).get(path), visitor.with(status).get(`${path}?key=${key}`)];
+    const [first, second] = (await Promise.all(answers)).map((one) => one.status);
+    t.equal(first, second, `${path}: header and key are the same`);
+    return first;
+  };
+  for (const [path, data, badges] of [
+    ["/api/public/v1/status", 200, 401],
+    ["/api/public/v1/incidents.rss", 200, 401],
+    ["/llms.txt", 200, 401],
+    ["/api/public/v1/badge.svg", 200, 200],
+    [await logo(hidden), 200, 200],
+    ["/status", 401, 401],
+    ["/status/subscribe", 401, 401],
+  ] as const) {
+    t.equal(await byKey(path, keys.data.token), data, `data: ${path}`);
+    t.equal(await byKey(path, keys.badges.token), badges, `badges: ${path}`);
+  }
+  const { items } = (await owner.get(`/api/v1/status-pages/${hidden.id}/reader-tokens`)).body;
+  t.notMatch(JSON.stringify(items), keys.data.token, "the secret is shown once");
+  matchObject(t, items, [
+    { id: keys.data.id, hint: keys.data.token.slice(-4), scope: "data", last_used_at: /T/ },
+    { id: keys.badges.id, last_used_at: /T/ },
+  ]);
+  await revokes(hidden, keys.badges.id);
+  await waitFor(
+    "the revoked key to end",
+    async () => (await byKey("/api/public/v1/badge.svg", keys.badges.token)) === 401,
+  );
   const access = {
     mode: "password",
     open_networks: ["198.51.100.0/24", "2001:db8::/32"],
@@ -289,6 +334,7 @@ t.test("what opens a private page: its password, an open network, a token of the
     ["192.0.2.7", 401],
   ] as const)
     t.equal(await readFrom(address), wanted, address);
+  t.equal(await read(bearer(keys.data.token)), 200, "and its reader tokens");
   t.equal(await read(reader), 200, "networks and title leave the password and its readers as they are");
   const form = await visitor.with(status).get("/status/incidents?updates=all");
   t.match(form.text, /<h1>Status of the vault<\/h1>[^]*value="\/status\/incidents\?updates=all"/);
@@ -344,11 +390,15 @@ t.test(
     const address = await logo(open);
     const kept = (await visitor.get(`/status/open`)).headers.etag!;
     matchObject(t, await visitor.get(address), { status: 200, headers: { "cache-control": /immutable/ } });
-    await owner.patch(`/api/v1/status-pages/${open.id}`, { access: { mode: "password", password } });
+    const early = await readerToken(open);
+    await sql`update subscribers set confirmed_at = now() where token = ${open.token}`;
+    const changed = await owner.patch(`/api/v1/status-pages/${open.id}`, { access: { mode: "password", password } });
+    t.equal(changed.body.subscribers_outside, 1);
     await waitFor("the page to be private", async () => {
       const { status } = await visitor.with({ "if-none-match": kept }).get("/status/open");
       return status === 401;
     });
+    t.equal((await bearer(early.token).get("/status/open/api/public/v1/status")).status, 401, "its tokens have ended");
     t.equal((await visitor.get("/status")).status, 404, "no page is public");
     t.not(await logo(open), address, "its logo has a new address");
     t.equal((await visitor.get(address)).status, 404);

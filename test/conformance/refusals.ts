@@ -174,6 +174,7 @@ export function resources({ target, page, pastWindow, struck, incident, deliveri
     missing("PATCH", `/api/v1/maintenance/${pastWindow.id}/occurrences/${id}`, "OCCURRENCE_NOT_FOUND", {}),
     missing("PATCH", `/api/v1/maintenance/${pastWindow.id}`, "MAINTENANCE_COMPLETED", { title: "Late" }),
     missing("DELETE", `/api/v1/status-pages/${page.id}/subscribers/${id}`, "SUBSCRIBER_NOT_FOUND"),
+    missing("DELETE", `/api/v1/status-pages/${page.id}/reader-tokens/${id}`, "READER_TOKEN_NOT_FOUND"),
     missing("POST", `/status/subscriptions/${id}`, "SUBSCRIPTION_NOT_FOUND", {}),
     missing("GET", `/api/v1/status-pages/${id}`, "STATUS_PAGE_NOT_FOUND"),
     missing("PATCH", `/api/v1/status-pages/${page.id}/components/${id}`, "COMPONENT_NOT_FOUND", {}),
@@ -251,6 +252,7 @@ export async function people({ sql, olga, milan, asking, signedIn, anonymous, pa
   const access = { mode: "password", password: "open sesame" };
   await asking(olga.token).post("/api/v1/status-pages", { slug: "vault", name: "Vault", access });
   const id = newId();
+  for (let n = 0; n < 20; n++) await make.readerToken(sql, home, page.id);
   for (let n = 0; n < 20; n++) await make.passkey(sql, { ...home, userId: milan.userId }, "");
   const crowded = anonymous.with({
     cookie: `_sm_session=${await sessionOf(sql, milan)}`,
@@ -270,6 +272,11 @@ export async function people({ sql, olga, milan, asking, signedIn, anonymous, pa
       "the custom domain of another page",
       { custom_domain: "taken.acme.test" },
       "CUSTOM_DOMAIN_TAKEN",
+    ),
+    refusedBody(`POST /api/v1/status-pages/${page.id}/reader-tokens`)(
+      "one reader token too many",
+      { name: "Wall" },
+      "READER_TOKENS_LIMIT",
     ),
     {
       title: "the last way in is taken off",

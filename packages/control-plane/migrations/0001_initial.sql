@@ -1575,6 +1575,22 @@ create index status_page_components_by_target on status_page_components (target_
 -- Counts of an organisation against its quotas.
 create index status_page_components_by_org on status_page_components (org_id, page_id, id);
 
+-- Tokens of programs that read the data or the images of a private page. They end when its mode changes.
+create table reader_tokens (
+  id           uuid primary key,
+  org_id       uuid not null references orgs on delete cascade,
+  page_id      uuid not null references status_pages on delete cascade,
+  name         text not null,
+  scope        text not null check (scope in ('data', 'badges')),
+  token_hash   bytea not null unique,
+  -- The last characters of the token.
+  hint         text not null,
+  created_at   timestamptz not null,
+  last_used_at timestamptz
+);
+create index reader_tokens_by_page on reader_tokens (page_id);
+create index reader_tokens_by_org on reader_tokens (org_id);
+
 -- States of components without a monitor, each until the next one begins.
 create table component_states (
   id           uuid primary key,

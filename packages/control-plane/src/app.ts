@@ -80,6 +80,7 @@ import { resourceHost } from "./interfaces/mcp/refusals.ts";
 import { mcpEndpoint } from "./interfaces/mcp/mount.ts";
 import { openBudgets, recordRefusal } from "./access/plans/service.ts";
 import { kumaRoutes } from "./publishing/public/kuma.ts";
+import { readerKeys } from "./publishing/page-access/service.ts";
 import { accessRoutes } from "./publishing/public/access-api.ts";
 import { publicRoutes } from "./publishing/public/api.ts";
 import { admitted } from "./publishing/public/gate.ts";
@@ -111,6 +112,7 @@ import { sharesPages } from "./publishing/shares/pages.ts";
 import { subscriberRoutes } from "./publishing/subscribers/api.ts";
 import { subscribersPages } from "./publishing/subscribers/pages.ts";
 import { subscriptionPages } from "./publishing/public/subscription-pages.ts";
+import { readerTokenRoutes } from "./publishing/status-pages/reader-token-api.ts";
 import { statusPageRoutes } from "./publishing/status-pages/api.ts";
 import { reportRoutes } from "./publishing/reports/api.ts";
 import { reportPages } from "./publishing/reports/pages.ts";
@@ -178,6 +180,7 @@ export function allRoutes({
     ...mailLinkRoutes,
     ...hookRoutes,
     ...statusPageRoutes,
+    ...readerTokenRoutes,
     ...subscriberRoutes,
     ...publicRoutes,
     ...accessRoutes,
@@ -292,6 +295,7 @@ export function createApp(options: AppOptions): Koa {
   const throttle = openThrottle(counter, openBudgets(system));
   app.use(mcpEndpoint({ system, hub: options.hub, throttle, draining }, tools));
   app.use(pageHosts(system.config, customDomains(system, options.hub)));
+  app.use(readerKeys);
   followPageWrites(system, options.hub);
   app.use(cors(system.config.api.cors));
   const proxies = proxiesOf(system.config);

@@ -53,6 +53,8 @@ const registry = {
   DELIVERY_NOT_DEAD: [409, "a notification is to be sent again that has not failed"],
   DELIVERY_SUPERSEDED: [409, "the channel has received a newer notification of the incident"],
   PAGE_ACCESS: [401, "the status page is private, and this visitor has no access to it"],
+  READER_TOKEN_NOT_FOUND: [404, "the status page has no such reader token"],
+  READER_TOKENS_LIMIT: [409, "the status page has the maximum number of reader tokens"],
   STATUS_PAGE_NOT_FOUND: [404, "no such status page in this organisation"],
   COMPONENT_NOT_FOUND: [404, "the monitor is not on this status page"],
   ORG_REQUIRED: [400, "the token is not bound to an organisation, and the header X-Sm-Org names none"],

@@ -27,6 +27,7 @@ const pathIds: Readonly<Record<string, { thing: Thing; refusal: ErrorCode }>> = 
   "/api/v1/notification-channels/{id}": { thing: "channel", refusal: "CHANNEL_NOT_FOUND" },
   "/api/v1/maintenance/{id}": { thing: "window", refusal: "MAINTENANCE_NOT_FOUND" },
   "/api/v1/maintenance/{id}/occurrences/{occurrence_id}": { thing: "occurrence", refusal: "OCCURRENCE_NOT_FOUND" },
+  "/api/v1/status-pages/{id}/reader-tokens/{token_id}": { thing: "readerToken", refusal: "READER_TOKEN_NOT_FOUND" },
   "/api/v1/status-pages/{id}/subscribers/{subscriber_id}": { thing: "subscriber", refusal: "SUBSCRIBER_NOT_FOUND" },
   "/api/v1/snoozes/{id}": { thing: "snooze", refusal: "SNOOZE_NOT_FOUND" },
   "/api/v1/reports/recipients/{id}": { thing: "reportRecipient", refusal: "REPORT_RECIPIENT_NOT_FOUND" },

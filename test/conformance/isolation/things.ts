@@ -25,6 +25,7 @@ export type Thing =
   | "delegation"
   | "page"
   | "component"
+  | "readerToken"
   | "subscriber"
   | "incident"
   | "delivery"
@@ -207,6 +208,13 @@ export const make: Readonly<Record<Thing, Make>> = {
     await sql`
       insert into status_page_components (page_id, target_id, org_id, sort_order)
       values (${pageId}, ${id}, ${home.orgId}, 0)`;
+    return id;
+  },
+  async readerToken(sql, { orgId }, pageId) {
+    const id = newId();
+    await sql`
+      insert into reader_tokens (id, org_id, page_id, name, scope, token_hash, hint, created_at)
+      values (${id}, ${orgId}, ${pageId}, ${id}, 'data', ${Buffer.from(id)}, 'hint', now())`;
     return id;
   },
   async subscriber(sql, { orgId }, pageId) {

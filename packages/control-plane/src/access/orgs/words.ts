@@ -73,6 +73,8 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/status-pages/{id}/logo-dark": "Set the logo for dark mode of",
   "PUT /api/v1/status-pages/{id}/logo-dark": "Set the logo for dark mode of",
   "DELETE /api/v1/status-pages/{id}/logo-dark": "Removed the logo for dark mode of",
+  "POST /api/v1/status-pages/{id}/reader-tokens": "Created a reader token of a status page",
+  "DELETE /api/v1/status-pages/{id}/reader-tokens/{token_id}": "Revoked a reader token of a status page",
   "POST /api/v1/status-pages/{id}/subscribers/import": "Imported subscribers of",
   "POST /api/v1/status-pages/{id}/components": "Added component",
   "POST /api/v1/status-pages/{id}/components/bulk": "Added monitors to",

@@ -188,7 +188,7 @@ const security: Record<Route["auth"], Json[]> = {
   operator: [{ operator: [] }],
   public: [],
   // A public page needs none.
-  page: [{}, { token: [] }],
+  page: [{}, { token: [] }, { reader: [] }, { readerKey: [] }],
 };
 
 /** The OpenAPI 3.1 document of all declared routes and of the other surfaces, made in slices. */
@@ -248,6 +248,17 @@ export async function openApiDocument(routes: readonly Route[], publicUrl: strin
           name: cookieName,
           description:
             "The console's session. A write with it must come from the console itself (Origin, Sec-Fetch-Site)",
+        },
+        reader: {
+          type: "http",
+          scheme: "bearer",
+          description: "A reader token of a private status page, sm_read_…, for its data and images",
+        },
+        readerKey: {
+          type: "apiKey",
+          in: "query",
+          name: "key",
+          description: "A reader token, where a program sends no header",
         },
         agent: { type: "http", scheme: "bearer", description: "An agent's token, sm_agent_…" },
         operator: {

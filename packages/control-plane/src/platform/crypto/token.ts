@@ -1,7 +1,7 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 
 /** A new token: the prefix and 256 random bits in base64url. Shown once; the database stores {@link hashToken}. */
-export function newToken(prefix: "sm_live_" | "sm_agent_" | ""): string {
+export function newToken(prefix: "sm_live_" | "sm_agent_" | "sm_read_" | ""): string {
   return prefix + randomBytes(32).toString("base64url");
 }
 

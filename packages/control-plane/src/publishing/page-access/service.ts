@@ -11,6 +11,9 @@ import { addressKey, visitorAddress } from "../../platform/http/per-ip.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import { isPasswordOf, type PageRow } from "../status-pages/service.ts";
 import { hasReaderCookie, readerCookie } from "./cookie.ts";
+import { hasReaderToken } from "./reader-key.ts";
+
+export { readerKeys } from "./reader-key.ts";
 
 /** Wrong passwords of a visitor for a page within a minute. */
 const maxWrong = 10;
@@ -29,6 +32,7 @@ export const noAccess = (message = "This page is private."): AppError => new App
 export async function mayRead(system: System, http: Context, page: PageRow): Promise<boolean> {
   return (
     isInOpenNetwork(system, http, page) ||
+    hasReaderToken(system, http, page) ||
     (await hasReaderCookie(system, http, page)) ||
     (await hasConsoleToken(system, http, page))
   );

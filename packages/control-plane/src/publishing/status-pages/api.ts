@@ -3,7 +3,9 @@ import type { Ctx } from "../../platform/context.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { paging } from "../../platform/http/wire.ts";
 import { withOwnNames } from "./branding-names.ts";
+import { subscriberCounts } from "../subscribers/service.ts";
 import {
+  ChangedStatusPage,
   Component,
   ComponentBulk,
   ComponentCreate,
@@ -87,7 +89,7 @@ export const statusPageRoutes: Route[] = [
     ...write,
     summary: "Change a status page",
     body: StatusPagePatch,
-    replies: { 200: StatusPage },
+    replies: { 200: ChangedStatusPage },
     errors: [
       "STATUS_PAGE_NOT_FOUND",
       "INVALID_SLUG",
@@ -96,7 +98,10 @@ export const statusPageRoutes: Route[] = [
       "INVALID_CUSTOM_DOMAIN",
       "CUSTOM_DOMAIN_TAKEN",
     ],
-    handle: async ({ ctx, params, body }) => ok(await service.updatePage(ctx, params.id, withOwnNames(body))),
+    async handle({ ctx, params, body }) {
+      const page = await service.updatePage(ctx, params.id, withOwnNames(body));
+      return ok({ ...page, subscribers_outside: (await subscriberCounts(ctx, page.id)).outside });
+    },
   }),
   route("DELETE", "/api/v1/status-pages/{id}", {
     ...write,

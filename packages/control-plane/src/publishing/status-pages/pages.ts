@@ -4,7 +4,7 @@ import { zoneNames } from "../../platform/zoned.ts";
 import { listTags, listTargets } from "../../monitoring/targets/service.ts";
 import { subscriberCounts } from "../subscribers/service.ts";
 import { manualStates } from "./schema.ts";
-import { getPage, listComponents, listPages } from "./service.ts";
+import { getPage, listComponents, listPages, listReaderTokens } from "./service.ts";
 
 const pageSize = 50;
 /** Monitors that the builder offers at once; a search narrows them. */
@@ -32,6 +32,7 @@ export const statusPagesPages = [
     data: {
       page: await getPage(ctx, params["id"]!),
       owner: ctx.role === "owner",
+      tokens: ctx.role === "owner" ? (await listReaderTokens(ctx, params["id"]!, { limit: 50, offset: 0 })).items : [],
       outside: ctx.role === "owner" ? (await subscriberCounts(ctx, params["id"]!)).outside : 0,
     },
   })),

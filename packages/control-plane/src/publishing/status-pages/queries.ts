@@ -3,7 +3,16 @@ import type { Managed } from "../../platform/db/managed-queries.ts";
 import { affectsRow, columnOf, countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
 import type { LogoTheme } from "./logo-queries.ts";
 import type { Access } from "./access-schema.ts";
+import type { ReaderScope } from "./reader-token-schema.ts";
 import type { Branding } from "./schema.ts";
+
+/** A reader token as the gate compares it. */
+export interface StoredReaderToken {
+  readonly id: string;
+  readonly scope: ReaderScope;
+  /** SHA-256 of the token, hexadecimal. */
+  readonly hash: string;
+}
 
 export interface StatusPageRow {
   id: string;
@@ -21,6 +30,7 @@ export interface StatusPageRow {
   access_revision: number;
   /** Null for a public page. */
   private_since: Date | null;
+  readonly reader_tokens: readonly StoredReaderToken[];
   /** Null without a logo. */
   logo_hash: string | null;
   /** Logo for the dark theme; null shows the other one there too. */
@@ -47,6 +57,8 @@ const columns = (sql: Db) => sql`
   p.id, p.org_id, p.slug, p.name, p.enabled, p.subscriptions_enabled, p.branding, p.created_at, p.updated_at,
   p.access, p.access_password, p.access_revision, p.private_since,
   p.managed,
+  coalesce((select jsonb_agg(jsonb_build_object('id', r.id, 'scope', r.scope, 'hash', encode(r.token_hash, 'hex')))
+    from reader_tokens r where r.page_id = p.id), '[]') as reader_tokens,
   p.revision::text as revision,
   ${logoColumn(sql, sql`l.hash`, "light")} as logo_hash, ${logoColumn(sql, sql`l.hash`, "dark")} as logo_dark_hash,
   ${logoColumn(sql, logoSize(sql), "light")} as logo_size, ${logoColumn(sql, logoSize(sql), "dark")} as logo_dark_size,

@@ -195,6 +195,15 @@ export const StatusPage = Shape("StatusPage", "A page for visitors, as its opera
 });
 export type StatusPage = Static<typeof StatusPage>;
 
+/** The reply to a change. */
+export const ChangedStatusPage = Shape("ChangedStatusPage", "A page after a change", {
+  ...StatusPage.properties,
+  subscribers_outside: Integer(
+    "Confirmed subscribers from before the page was private. They get nothing more unless they are kept",
+    0,
+  ),
+});
+
 export const StatusPagePage = PageOf(StatusPage);
 
 export const LogoUpload = Shape("LogoUpload", "A logo for the page", {

@@ -23,6 +23,7 @@ import { readdressLogos } from "./logo-queries.ts";
 import { domainOf, setDomain } from "./domains.ts";
 import { findPage, lockedPage } from "./find.ts";
 import { logoUrl } from "./logos.ts";
+import { deleteReaderTokensOf } from "./reader-token-queries.ts";
 import * as componentQueries from "./component-queries.ts";
 import * as queries from "./queries.ts";
 import type { Branding, BrandingInput, StatusPage, StatusPageCreate, StatusPagePatch } from "./schema.ts";
@@ -48,6 +49,7 @@ export {
 } from "./domains.ts";
 export { accessRules, isPasswordOf, isPrivate, pagesWithPasswords } from "./access.ts";
 export { type LogoFileRow } from "./logo-queries.ts";
+export { createReaderToken, listReaderTokens, revokeReaderToken, touchReaderToken } from "./reader-tokens.ts";
 export { logoFile, logoPath, logoUrl, removeLogo, setLogo } from "./logos.ts";
 
 const defaultBranding: Branding = {
@@ -125,6 +127,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
     // Of a new page.
     access_revision: 0,
     private_since: null,
+    reader_tokens: [],
     logo_hash: null,
     logo_dark_hash: null,
     logo_size: null,
@@ -169,6 +172,7 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
     after.private_since = isPrivate(after) ? (before.private_since ?? after.updated_at) : null;
     if (patch.custom_domain !== undefined) await setDomain(own, id, patch.custom_domain);
     await unlessTaken(queries.updatePage(own.sql, after), (cause) => slugTaken(after.slug, cause));
+    if (after.access.mode !== before.access.mode) await deleteReaderTokensOf(own.sql, ctx.orgId, id);
     if (isPrivate(after) && !isPrivate(before)) await readdressLogos(own.sql, ctx.orgId, id);
     const stored = await findPage(own, id);
     await record(own, { resourceId: id, ...differences({ before: auditable(before), after: auditable(stored) }) });
