@@ -273,7 +273,7 @@ export function createApp(options: AppOptions): Koa {
         await openApiDocument(routes, system.config.server.public_url, sessionCookieName(system.config)),
       ),
     "/api/config.schema.json": async () => JSON.stringify(publishedSchema(ConfigDocument)),
-    "/docs": async () => docsPage(assets.url("rapidoc-min.js"), assets.url("favicon.svg")),
+    "/docs": async () => docsPage(assets.url("rapidoc-min.js"), assets.url("docs.js"), assets.url("favicon.svg")),
   };
 
   const base = baseHeaders(system.config.server.public_url);

@@ -272,12 +272,12 @@ export async function openApiDocument(routes: readonly Route[], publicUrl: strin
 }
 
 /**
- * The interactive viewer at /docs, one operation at a time: all of them at once are 800,000 elements. `viewer` and
- * `icon` are our own assets; there are no third-party requests.
+ * The interactive viewer at /docs, one operation at a time: all of them at once are 800,000 elements. `viewer`,
+ * `script` and `icon` are our own assets; there are no third-party requests.
  */
-export function docsPage(viewer: string, icon: string): string {
+export function docsPage(viewer: string, script: string, icon: string): string {
   const attributes = [
-    'spec-url="/api/openapi.json" load-fonts="false" show-header="false"',
+    'load-fonts="false" show-header="false"',
     'render-style="focused" schema-style="table"',
     'theme="light" bg-color="#ffffff" text-color="#14181f" primary-color="#1d4ab8"',
     'nav-bg-color="#f7f8fa" nav-text-color="#14181f" nav-hover-text-color="#14181f"',
@@ -289,7 +289,8 @@ export function docsPage(viewer: string, icon: string): string {
 <head>
 <meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>StatusMesh API</title>
-<link rel="icon" href="${icon}" type="image/svg+xml"><script type="module" src="${viewer}"></script>
+<link rel="icon" href="${icon}" type="image/svg+xml">
+<script type="module" src="${viewer}"></script><script type="module" src="${script}"></script>
 <style>
 body { display: flex; flex-direction: column; height: 100vh; margin: 0; background: #fff; color: #14181f }
 header { display: flex; flex-wrap: wrap; gap: 4px 16px; align-items: baseline; padding: 8px 16px;
