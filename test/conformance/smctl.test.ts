@@ -318,22 +318,39 @@ t.test("what a variable gives is shown nowhere", async (t) => {
 });
 
 t.test("a plan does not show what a variable gave, after the files have a text in its place", async (t) => {
-  const file = (url: string) => `version: 1
+  const file = (url: string, tags: string, name = "") => `version: 1
 project: replaced
-monitors: {web: {name: Web, check: {type: http, url: "${url}"}, alerts: []}}
+defaults: {tags: [${tags}], check: {headers: {X-Plain: p, X-Key: "${url}"}}}
+monitors:
+  web: {name: "Web${name}", check: {type: http, url: "${url}"}, alerts: []}
+  own: {name: Own, check: {type: http, url: "https://a.example.org/own"}, tags: [visible], alerts: []}
 maintenance: {past: {title: Past, starts_at: "2016-01-01T00:00:00Z", ends_at: "\${END}", monitors: []}}
 `;
-  const values = { KEY: "Zq-Value", END: "2016-01-02T03:04:00Z" };
-  write(file("https://a.example.org/${KEY}"));
+  const values = { KEY: "Zq-Value", TAG: "zq", END: "2016-01-02T03:04:00Z" };
+  write(file("https://a.example.org/${KEY}", '"${TAG}"'));
   const applied = await smctl(["apply"], values);
   matchObject(t, applied, { code: 0, stdout: /^! past is over: it is not created\.$/m });
   t.notMatch(applied.stdout, "2016");
-  write(file("https://a.example.org/public"));
+  // The marks are stored with what changes next, and stay where a text replaces a part of them.
+  write(file("https://a.example.org/${KEY}", '"${TAG}"', " 2").replace("[visible]", "[seen]"));
+  const renamed = await smctl(["apply", "--json"], values);
+  matchObject(t, renamed, { code: 0 });
+  t.notMatch(renamed.stdout, /zq/i);
+  t.match(renamed.stdout, /"visible"[^]*"seen"/, "a text of the object in place of the default is shown");
+  write(file("https://a.example.org/public", "public").replace("[visible]", "[seen]"));
   for (const form of [[], ["--json"], ["--markdown"]]) {
-    const planned = await smctl(["plan", ...form], values);
+    // Neither its value nor its name is in this environment.
+    const planned = await smctl(["plan", ...form], { END: values.END });
     matchObject(t, planned, { code: 2, stdout: "https://a.example.org/public" }, "what the file says is shown");
-    t.notMatch(planned.stdout, /zq-value/i);
+    t.notMatch(planned.stdout, /zq/i);
   }
+  matchObject(t, await smctl(["apply"], { END: values.END }), { code: 0 });
+  write(file("https://a.example.org/later", "later").replace("[visible]", "[seen]"));
+  const later = await smctl(["plan"], { END: values.END });
+  matchObject(t, later, {
+    code: 2,
+    stdout: 'check/url: "https://a.example.org/public" -> "https://a.example.org/later',
+  });
   write("version: 1\nproject: replaced\n");
   matchObject(t, await smctl(["apply", "--prune", "--yes"]), { code: 0 });
 });

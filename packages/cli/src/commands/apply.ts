@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { Failure, print, printJson, tell } from "../shell/output.ts";
 import { type PlanOptions, plans } from "../shell/options.ts";
-import { appliedText, hasDifferences, type Plan, planMarkdown, withoutVariables } from "../shell/plans.ts";
+import { appliedText, hasDifferences, type Plan, planMarkdown } from "../shell/plans.ts";
 
 interface Options extends PlanOptions {
   dryRun?: boolean;
@@ -39,9 +39,8 @@ async function applyFiles(paths: string[], options: Options): Promise<void> {
   if (dryRun === true) process.exitCode = codeOf(plan);
   if (dryRun === true || !hasDifferences(plan)) return;
   await confirm(plan, options);
-  const body = { project: project.name, document: project.document, plan_token: plan.plan_token };
-  const reply = (await sendDocument(api, "apply", body, project, options)) as unknown as Plan;
-  const applied = withoutVariables(reply, project);
+  const body = { plan_token: plan.plan_token };
+  const applied = (await sendDocument(api, "apply", body, project, options)) as unknown as Plan;
   if (json === true) printJson(applied);
   else print(isText ? appliedText(applied) : `${planMarkdown(applied)}\n${appliedText(applied)}`);
 }

@@ -3,7 +3,7 @@ import type { Api } from "./api.ts";
 import { connectionOf } from "./connection.ts";
 import { exits, Failure, print, printJson, Refused, screen } from "./output.ts";
 import type { PlanOptions, ProjectOptions } from "./options.ts";
-import { hasDifferences, type Plan, planMarkdown, planText, withoutVariables } from "./plans.ts";
+import { hasDifferences, type Plan, planMarkdown, planText } from "./plans.ts";
 import { type Project, readProject, refuse } from "./project.ts";
 
 /** Reads the files and asks the server for the plan. Throws Failure. */
@@ -13,12 +13,12 @@ export async function planFiles(
 ): Promise<{ api: Api; project: Project; plan: Plan }> {
   const project = readProject(paths, options);
   const api = await connectionOf(options);
-  return { api, project, plan: withoutVariables(await requestPlan(api, project, options), project) };
+  return { api, project, plan: await requestPlan(api, project, options) };
 }
 
 async function requestPlan(api: Api, project: Project, options: PlanOptions): Promise<Plan> {
   const { prune = false, maxDelete = null } = options;
-  const body = { project: project.name, document: project.document, prune, max_delete: maxDelete };
+  const body = { prune, max_delete: maxDelete };
   return (await sendDocument(api, "plan", body, project, options)) as unknown as Plan;
 }
 
@@ -31,7 +31,8 @@ export async function sendDocument(
   options: ProjectOptions,
 ) {
   try {
-    return await api.post(`/api/v1/config/${verb}`, body);
+    const { name, document, fields } = project;
+    return await api.post(`/api/v1/config/${verb}`, { project: name, document: fields.marked(document), ...body });
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     if (error.code === "PLAN_STALE") throw new Failure(project.redact(error.message), exits.stale);

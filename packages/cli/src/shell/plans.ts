@@ -1,5 +1,3 @@
-import type { Section } from "@statusmesh/shared/declared/files";
-import type { ReadProject } from "@statusmesh/shared/declared/project";
 import { isObject } from "@statusmesh/shared/json";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { paint, type Screen, tame, type Tone } from "@statusmesh/shared/terminal";
@@ -41,56 +39,6 @@ const actions: Readonly<Record<string, { sign: string; tone: Tone; done: string 
 /** True when an apply would write something. */
 export const hasDifferences = ({ summary }: Plan): boolean =>
   Object.keys(actions).some((action) => (summary[action] ?? 0) > 0);
-
-const sectionOf: Readonly<Record<string, Section>> = {
-  channel: "channels",
-  monitor: "monitors",
-  status_page: "status_pages",
-  maintenance: "maintenance",
-};
-
-/** Shorter values of variables are words that stored values have by chance. */
-const minValueLength = 6;
-
-/**
- * A check whether a stored value has that of a variable of this environment: files that are to be applied may have a
- * text where those before had the variable.
- */
-function environmentCheck(): (stored: unknown) => boolean {
-  const quoted = (value: unknown): string => JSON.stringify(value).toLowerCase();
-  const values = Object.values(process.env).flatMap((value) =>
-    value !== undefined && value.length >= minValueLength ? [quoted(value).slice(1, -1)] : [],
-  );
-  return (stored) => {
-    const text = quoted(stored);
-    return values.some((value) => text.includes(value));
-  };
-}
-
-/**
- * The plan with `changed` for old and new values of fields that have variables in the files, and for old values that
- * have the value of a variable.
- */
-export function withoutVariables(plan: Plan, { fields }: Pick<ReadProject, "fields">): Plan {
-  const hidden = (pointer: string, value: unknown): unknown => {
-    if (isObject(value))
-      return Object.fromEntries(
-        Object.entries(value).map(([name, item]) => [name, hidden(`${pointer}/${pointerSegment(name)}`, item)]),
-      );
-    return value === null || fields.namesAt(pointer).length === 0 ? value : "changed";
-  };
-  const isInEnvironment = environmentCheck();
-  const changes = plan.changes.map((change) => {
-    const base = `/${sectionOf[change.kind]}/${pointerSegment(change.key)}`;
-    const shown = change.fields.map(({ path, old, new: value }) => ({
-      path,
-      old: old !== null && isInEnvironment(old) ? "changed" : hidden(base + path, old),
-      new: hidden(base + path, value),
-    }));
-    return { ...change, fields: shown };
-  });
-  return { ...plan, changes };
-}
 
 /** A plan for a terminal, or for a log without colours. */
 export function planText({ summary, changes, warnings }: Plan, screen: Screen): string {

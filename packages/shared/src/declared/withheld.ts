@@ -1,3 +1,4 @@
+import { isObject, type Json } from "../json.ts";
 import { pointerSegment } from "../secrets.ts";
 import { sections } from "./files.ts";
 import type { Position } from "./position.ts";
@@ -11,6 +12,11 @@ import type { Position } from "./position.ts";
 export interface VariableFields {
   /** Names of the variables in the value at a pointer, in defaults of monitors too; empty for none. */
   namesAt(pointer: string): readonly string[];
+  /**
+   * The document as a server gets it: each object and the defaults have `variables`, the pointers of their fields with
+   * variables, of those in a list the pointer of the list. A plan does not show the values of these fields.
+   */
+  marked(document: Json): Json;
 }
 
 /** Segments of the pointer of a field: `/monitors/<key>/name`, `/monitors/<key>/check/url`, `/defaults/tags`. */
@@ -53,7 +59,43 @@ export function variableFields(filled: ReadonlyMap<string, readonly string[]>, p
       const isOwn = inFiles(segments) !== null && !(field.length === 1 && field[0] === "check");
       return isOwn ? own : [...new Set([...own, ...names(["defaults", ...field])])];
     },
+    marked: (document) => marked(document, filled.keys()),
   };
+}
+
+function marked(document: Json, filled: Iterable<string>): Json {
+  const fieldsOf = new Map<string, string[][]>();
+  for (const pointer of filled) {
+    const segments = segmentsOf(pointer);
+    const above = segments[0] === "defaults" ? 1 : 2;
+    const object = pointerOf(segments.slice(0, above));
+    fieldsOf.set(object, [...(fieldsOf.get(object) ?? []), segments.slice(above)]);
+  }
+  const mark = (value: unknown, pointer: string): unknown => {
+    const fields = fieldsOf.get(pointer);
+    return fields === undefined || !isObject(value)
+      ? value
+      : { ...value, variables: [...new Set(fields.map((field) => outsideOfLists(value, field)))] };
+  };
+  const whole = (name: string, value: unknown): unknown => {
+    if (name === "defaults") return mark(value, "/defaults");
+    if (!(sections as readonly string[]).includes(name) || !isObject(value)) return value;
+    return Object.fromEntries(
+      Object.entries(value).map(([key, object]) => [key, mark(object, `/${name}/${pointerSegment(key)}`)]),
+    );
+  };
+  return Object.fromEntries(Object.entries(document).map(([name, value]) => [name, whole(name, value)]));
+}
+
+/** The pointer of a field, or of the outermost list that it is in. */
+function outsideOfLists(object: Json, field: readonly string[]): string {
+  let here: unknown = object;
+  const outside = field.filter((segment) => {
+    if (!isObject(here)) return false;
+    here = here[segment];
+    return true;
+  });
+  return pointerOf(outside);
 }
 
 const segmentsOf = (pointer: string): string[] =>

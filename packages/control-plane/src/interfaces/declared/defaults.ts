@@ -9,6 +9,7 @@ import { refuseLength, type SchemaNode, validate } from "@statusmesh/shared/vali
 import { defaultFields } from "@statusmesh/shared/declared/files";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
 import { getOrMake } from "../../platform/caches.ts";
+import { readVariables } from "./variables.ts";
 import { readDurations, readLevels, sizeOf, sizeRule, unescaped } from "./texts.ts";
 
 /** Fields that objects have unless they say otherwise. The values are shared by the objects, and never changed. */
@@ -62,6 +63,8 @@ class Fields {
 /** The defaults of monitors: those of all, and those of `check` that a kind has. */
 export interface Defaults {
   readonly fields: Fields;
+  /** Pointers of the fields with variables. */
+  readonly variables: readonly string[];
   /** True once an object would have a default with a fault. */
   isRefused(): boolean;
   checkOf(type: CheckType): Fields;
@@ -74,7 +77,9 @@ const references = ["alerts", "escalation"] as const;
 /** Reads the defaults of a document. Adds their faults. */
 export function readDefaults(value: unknown, faults: Faults): Defaults {
   const before = faults.list.length;
-  const { check, ...given } = defaultsIn(value, faults);
+  const { variables: marked = null, ...written } = isObject(value) ? value : {};
+  const variables = readVariables(marked, at, faults);
+  const { check, ...given } = defaultsIn(isObject(value) ? written : value, faults);
   const isRefused = faults.list.length > before;
   const fields = new Fields(given, at, faults, (read, found) => {
     readDurations(read, at, found);
@@ -97,6 +102,7 @@ export function readDefaults(value: unknown, faults: Faults): Defaults {
   };
   return {
     fields,
+    variables,
     isRefused: () => isRefused || [fields, ...byKind.values()].some((each) => each.isRefused),
     checkOf: (type) => getOrMake(byKind, type, () => ofKind(type)),
   };

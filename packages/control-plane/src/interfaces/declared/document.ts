@@ -10,6 +10,7 @@ import { namesIn, valueIn, wholeMap } from "../../platform/http/json-maps.ts";
 import { perSection, type Section, sections } from "@statusmesh/shared/declared/files";
 import { type Defaults, readDefaults } from "./defaults.ts";
 import { Facts } from "./facts.ts";
+import { readVariables, withInherited } from "./variables.ts";
 import { readDurations, readLevels, sizeOf, sizeRule, unescaped } from "./texts.ts";
 
 /*
@@ -26,12 +27,15 @@ export class Entry {
   /** The stored object that it takes over. */
   readonly adopt: string | null;
   readonly onRemove: "delete" | "keep" | "pause";
+  /** Pointers of its fields with variables, those of the defaults included. */
+  readonly variables: readonly string[];
 
-  constructor({ section, key, adopt, onRemove }: Pick<Entry, "section" | "key" | "adopt" | "onRemove">) {
+  constructor({ section, key, adopt, onRemove, variables }: Omit<Entry, "pointer">) {
     this.section = section;
     this.key = key;
     this.adopt = adopt;
     this.onRemove = onRemove;
+    this.variables = variables;
   }
 
   /** Pointer into the request. */
@@ -171,9 +175,10 @@ interface Size {
 function readObject(
   written: { section: Section; pointer: string; object: Json; defaults: Defaults; size: Size | null },
   faults: Faults,
-): Pick<Declared, "fields"> & Pick<Entry, "adopt" | "onRemove"> {
+): Pick<Declared, "fields"> & Pick<Entry, "adopt" | "onRemove" | "variables"> {
   const { section, pointer, object, defaults, size } = written;
-  const own = unescaped(object, pointer, faults) as Json;
+  const { variables: ownVariables, ...own } = unescaped(object, pointer, faults) as Json;
+  const variables = readVariables(ownVariables, pointer, faults);
   if (section === "monitors") {
     readDurations(own, pointer, faults);
     if (isObject(own["check"])) readDurations(own["check"], `${pointer}/check`, faults);
@@ -194,6 +199,7 @@ function readObject(
   return {
     fields,
     adopt: adopted,
+    variables: section === "monitors" ? withInherited(variables, defaults.variables, own) : variables,
     onRemove: ways.includes(onRemove as string) ? (onRemove as Entry["onRemove"]) : "delete",
   };
 }

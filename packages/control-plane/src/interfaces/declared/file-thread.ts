@@ -63,5 +63,7 @@ send(
   mistakes,
   mistakes.length > 0
     ? null
-    : new TextEncoder().encode(JSON.stringify({ project: document["project"] ?? project, document })),
+    : new TextEncoder().encode(
+        JSON.stringify({ project: document["project"] ?? project, document: read.fields.marked(document) }),
+      ),
 );

@@ -4,11 +4,12 @@ import type { Managed } from "../../platform/db/managed-queries.ts";
 import { portionsOf, takeTurns } from "../../platform/process/turns.ts";
 import { perSection, type Section } from "@statusmesh/shared/declared/files";
 import { WrittenChanges } from "./changes.ts";
-import type { Declared, Document } from "./document.ts";
+import type { Declared, Document, Entry } from "./document.ts";
 import type { Judged, Judging } from "./kinds/kind.ts";
 import type { JudgedOne, Matched, Stored } from "./match.ts";
 import { fileActor } from "./queries.ts";
 import { type Change, kindOfSection } from "./schema.ts";
+import { withoutValues } from "./variables.ts";
 
 /*
  * Objects are judged in portions. Each change is written as JSON at once, and of the object only that stays which rules
@@ -54,20 +55,29 @@ export class Collected {
   /** The change of a judged object; null for one that is not changed. */
   changeOf({ declared, id, stored, action }: Matched, judged: Judged<unknown, unknown>): Change | null {
     const { section, key, onRemove } = declared;
-    const fields = [...judged.changes];
+    const { variables } = declared;
+    const known = stored?.managed?.variables ?? [];
+    const hidden = { declared: variables, stored: known };
+    const fields = judged.changes.map((change) => withoutValues(change, hidden));
     if (judged.warning !== undefined) this.warnings.push(judged.warning);
     const old = stored?.managed?.on_remove ?? null;
     if (stored !== null && action !== "adopt" && old !== onRemove)
       fields.push({ path: "/on_remove", old, new: onRemove });
     if (stored === null ? judged.warning !== undefined : action === "update" && fields.length === 0) {
       this.unchanged++;
+      if (stored !== null && variables.join() !== known.join()) this.#manage(declared, id, stored);
       return null;
     }
-    if (this.isApplied) {
-      this.manage[section].push({ id, managed: { project: this.#project, key, on_remove: onRemove } });
-      if (stored !== null) this.touched[section].push(id);
-    }
+    this.#manage(declared, id, stored);
     return { kind: kindOfSection[section], key, id: stored?.id ?? null, action, fields, drift: null };
+  }
+
+  /** Notes for the apply what is stored about the declaration of an object. */
+  #manage({ section, key, onRemove, variables }: Entry, id: string, stored: Stored | null): void {
+    if (!this.isApplied) return;
+    const managed = { project: this.#project, key, on_remove: onRemove };
+    this.manage[section].push({ id, managed: variables.length === 0 ? managed : { ...managed, variables } });
+    if (stored !== null) this.touched[section].push(id);
   }
 
   /** Writes changes of objects with the ids, once it is known who wrote them since the last apply. */

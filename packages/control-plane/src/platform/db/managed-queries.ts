@@ -6,6 +6,8 @@ export interface Managed {
   readonly key: string;
   /** What an apply with `prune` does once the object has left the files. */
   readonly on_remove: "delete" | "keep" | "pause";
+  /** Fields whose values came from variables: pointers that plans show no values of. */
+  readonly variables?: readonly string[];
   /** When an apply wrote the object last. */
   readonly at: string;
 }
