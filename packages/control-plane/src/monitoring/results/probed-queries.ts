@@ -122,6 +122,15 @@ export async function selectChecked(
   const inHours = sql`select sum(h.up + h.down + h.degraded + h.error) as checks from ${hourCounts(sql, part)} h`;
   const inSlots = sql`
     select count(*) as checks from ${runs(sql, part, ["skip", "recheck"])} r where not r.skip and not r.recheck`;
+  // Runs after the range matter only where no sum says that a target was checked until its end.
+  const hasRecent = recent.nextHour === null || range.to > recent.nextHour;
+  const recentPart = hasRecent
+    ? sql`
+      select min(r.scheduled_at) as first, max(r.scheduled_at) as last,
+        count(*) filter (where r.scheduled_at >= ${range.from} and r.scheduled_at < ${range.to}) as checks
+      from ${recentRuns(sql, sql`t.id`, around, recent)} r
+      where not r.skip and not r.recheck and ${isUnsummed}`
+    : sql`select null::timestamptz as first, null::timestamptz as last, 0 as checks`;
   return await sql<CheckedRow[]>`
     select t.id as target_id, d.first::text, d.last::text, d.days::int, r.first as recent_first,
       r.last as recent_last, (coalesce(d.checks, 0) + r.checks
@@ -132,12 +141,7 @@ export async function selectChecked(
         sum(s.up + s.down + s.degraded + s.error) filter (where ${isCounted}) as checks
       from results_daily_of(t.id, ${around.first}, ${around.last}) s
     ) d
-    cross join lateral (
-      select min(r.scheduled_at) as first, max(r.scheduled_at) as last,
-        count(*) filter (where r.scheduled_at >= ${range.from} and r.scheduled_at < ${range.to}) as checks
-      from ${recentRuns(sql, sql`t.id`, around, recent)} r
-      where not r.skip and not r.recheck and ${isUnsummed}
-    ) r`;
+    cross join lateral (${recentPart}) r`;
 }
 
 /** The sum of what `counts` answers for the target `t` in each of the parts. */

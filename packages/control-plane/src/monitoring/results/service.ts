@@ -35,6 +35,7 @@ export { packState } from "./pack-state.ts";
 export { latestBucket, phasesOf } from "./phases.ts";
 export { inTurn, parseRange };
 export { checkedTime, probedSpans } from "./probed.ts";
+export { selectNextHour } from "./rollup-queries.ts";
 export { type Beat, type BeatKind, beatKinds, readBeats } from "./beats.ts";
 export type { Counts } from "./queries.ts";
 export { runs } from "./runs-queries.ts";

@@ -75,7 +75,7 @@ export const valueIn = (map: object, name: string): unknown =>
 export const wholeMap = (map: unknown): unknown =>
   map instanceof LazyMap ? Object.fromEntries(map.names.map((name) => [name, map.get(name)])) : map;
 
-/** Bytes of an entry after which the slice is over. */
+/** Bytes of an entry that takes a slice of its own. */
 const smallEntry = 65_536;
 
 /** Entries in the text: the map of each, and four offsets, those of its name and of its value. */
@@ -113,6 +113,7 @@ export async function readMaps(
       throw new AppError("INVALID_BODY", "A field must not be named __proto__.", { field: pointer });
     if (into.has(key))
       throw new AppError("INVALID_BODY", `${key} occurs twice. Give each object a key of its own.`, { field: pointer });
+    if (to - from > smallEntry) await turns.next();
     parseJson(bytes.toString("utf8", from, to), pointer, 3);
     into.add(key, from, to);
     if (to - from > smallEntry) await turns.next();

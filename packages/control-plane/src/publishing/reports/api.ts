@@ -24,8 +24,8 @@ export const reportRoutes: Route[] = [
     errors: ["BAD_TIME_RANGE"],
     async handle({ ctx, query }) {
       if (query.format === "csv") return csvReply("uptime.csv", await uptimeCsv(ctx, query));
-      const { items, total, limit, offset } = await uptimeReport(ctx, query);
-      return ok({ items, total, limit, offset });
+      const { items, total, limit, offset, to: until } = await uptimeReport(ctx, query);
+      return ok({ items, total, limit, offset, until });
     },
   }),
   route("GET", path, {

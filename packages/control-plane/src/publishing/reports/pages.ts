@@ -40,6 +40,7 @@ export const reportPages = (listTags: TagList) => [
       return null;
     });
     const day = (at: string, before = 0) => format.day(new Date(localOf(Date.parse(at) - before, zone)));
+    const hour = (at: string) => format.clock(new Date(localOf(Date.parse(at), zone)), localOf(now, zone));
     return {
       view: "reports/uptime",
       data: {
@@ -53,6 +54,7 @@ export const reportPages = (listTags: TagList) => [
         chosen: choices.find(({ from, to }) => from === asked.from && to === asked.to)?.name ?? null,
         first: report && day(report.from),
         last: report && day(report.to, 1),
+        until: report?.isShortened === true ? hour(report.to) : null,
         rows: await rows(
           "reports/row",
           (report?.items ?? []).map((row) => ({ row, group_by, gaps: gapsOf(row, zone) })),

@@ -283,6 +283,7 @@ t.test("a report names what it measured and its gaps; groups add up", async (t) 
     total: 3,
     limit: 50,
     offset: 0,
+    until: iso(noon),
   });
 });
 
@@ -324,8 +325,8 @@ t.test("a run counts once before its hour is rolled up, after that, and while it
   }
 });
 
-t.test("a report of many monitors reads each maintenance window once", async (t) => {
-  const ids = await Promise.all(Array.from({ length: 510 }, (_, at) => monitor(`web-${at}`, { tags: ["eu"] })));
+t.test("a report of many monitors reads each maintenance window once, and ends with the last sums", async (t) => {
+  const ids = await Promise.all(Array.from({ length: 1001 }, (_, at) => monitor(`web-${at}`, { tags: ["eu"] })));
   await addMaintenance(owner, ids, { start: noon - 2 * hour, end: noon - hour });
   await addMaintenance(owner, ids.slice(0, 1), { start: noon - 4 * hour, end: noon - 1.5 * hour });
   let reads = 0;
@@ -336,8 +337,18 @@ t.test("a report of many monitors reads each maintenance window once", async (t)
     },
   });
   const { items } = await uptimeReport({ ...owner, sql: counting }, { ...all, group_by: "tag" });
-  matchObject(t, items, [{ name: "eu", maintenance_secs: 3600 * 512 }]);
+  matchObject(t, items, [{ name: "eu", maintenance_secs: 3600 * 1003 }]);
   t.ok(reads <= 2, `${reads} reads: one, and one for a window of a later monitor`);
+
+  const slots = Array.from({ length: 90 }, (_, at) => ({ at: noon - 70 * minute + at * minute }));
+  clock.at = noon + 20 * minute;
+  await addResults(owner, ids[0]!, slots);
+  await counted(noon - 2 * hour);
+  await rollUp(system);
+  const short = { ...all, group_by: "tag" as const, from: iso(noon - 5 * hour) };
+  matchObject(t, await uptimeReport(owner, short), { to: iso(noon), isShortened: true, items: [{ checks: 70 }] });
+  const open = { ...short, from: iso(noon + 5 * minute) };
+  matchObject(t, await uptimeReport(owner, open), { to: iso(clock.at), isShortened: false, items: [{ checks: 15 }] });
 });
 
 t.test("rows are in the order of lists: API 2 before API 10", async (t) => {

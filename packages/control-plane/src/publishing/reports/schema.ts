@@ -84,4 +84,15 @@ export const UptimeRow = Shape(
 );
 export type UptimeRow = Static<typeof UptimeRow>;
 
-export const UptimePage = PageOf(UptimeRow);
+const { properties, ...page } = PageOf(UptimeRow);
+export const UptimePage = Type.Object(
+  {
+    ...properties,
+    until: described(
+      Timestamp,
+      "End of what the rows are about: that of the range, at most now; with more than 1,000 monitors at most the last " +
+        "whole hour that is summed up",
+    ),
+  },
+  page,
+);
