@@ -43,7 +43,7 @@ function hasField(object: Json, pointer: string): boolean {
   return isObject(object["check"]) && Object.hasOwn(object["check"], ofCheck);
 }
 
-/** The change without values of variables: of those that the document has, and of those that the old value came from. */
+/** The change without values of the variables that the document has, and of those that the old value came from. */
 export function withoutValues(
   { path, old, new: next }: FieldChange,
   { declared, stored }: { declared: readonly string[]; stored: readonly string[] },

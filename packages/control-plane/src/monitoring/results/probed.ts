@@ -60,7 +60,7 @@ export async function checkedTime(
   const countedTo = await selectNextHour(sql);
   const { hours, runs } = sourcesOf(range, countedTo);
   const days = hours === null ? null : wholeDays(hours);
-  // Sums of today are those of its rolled-up hours: a range that has them all reads no hours but those of its first day.
+  // Sums of today are those of its rolled-up hours: a range with all of them reads no hours but those of its first day.
   const isUntilNow = days !== null && range.to >= countedTo!;
   // A day more at both ends: a stretch that goes on there has no edge in the range.
   const around = { first: utcDay(range.from.getTime() - dayMs), last: utcDay(range.to.getTime() + dayMs) };

@@ -42,9 +42,11 @@ export const columns = (sql: Db) => sql`
   t.id, t.org_id, t.name, t.spec, t.interval_secs, t.enabled, t.tags, t.alert_confirmations, t.notify_recovery,
   t.renotify_interval_secs, t.region_policy, t.write_source, t.created_at, t.updated_at,
   t.managed, t.escalation, t.severity, t.flap_detection,
-  (select coalesce(json_strip_nulls(json_agg(json_build_object('channel_id', a.channel_id,
-      'after_failures', a.after_failures, 'notify_recovery', a.notify_recovery, 'min_severity', a.min_severity)
-      order by a.position)), '[]')
+  (select coalesce(json_agg(case
+      when a.after_failures is null and a.notify_recovery is null and a.min_severity is null
+        then json_build_object('channel_id', a.channel_id)
+      else json_strip_nulls(json_build_object('channel_id', a.channel_id, 'after_failures', a.after_failures,
+        'notify_recovery', a.notify_recovery, 'min_severity', a.min_severity)) end order by a.position), '[]')
     from target_alerts a where a.target_id = t.id) as alerts,
   array(select d.parent_id from target_dependencies d where d.target_id = t.id order by d.position) as depends_on,
   case when t.kind = 'heartbeat' then (

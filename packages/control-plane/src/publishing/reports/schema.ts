@@ -90,8 +90,8 @@ export const UptimePage = Type.Object(
     ...properties,
     until: described(
       Timestamp,
-      "End of what the rows are about: that of the range, at most now; with more than 1,000 monitors at most the last " +
-        "whole hour that is summed up",
+      "End of what the rows are about: that of the range, at most now; with more than 1,000 monitors at most that of " +
+        "the last hour that is summed up",
     ),
   },
   page,
