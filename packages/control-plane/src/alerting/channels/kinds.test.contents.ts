@@ -1,4 +1,4 @@
-import type { Content, Notice, Round, RoundLine } from "./message.ts";
+import type { Content, Notice, Round, RoundLine } from "./content.ts";
 
 /*
  * Contents that the conformance suite sends through every kind.

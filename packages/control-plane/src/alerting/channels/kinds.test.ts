@@ -13,7 +13,7 @@ import { exampleKeys, kindCases, type Sent } from "./kinds.test.cases.ts";
 import { contents, hostileContents, hostileRounds, rounds, shared } from "./kinds.test.contents.ts";
 import { type ChannelConfig, channelKinds, type ChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelKind, type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
-import type { Content } from "./message.ts";
+import type { Content } from "./content.ts";
 import { ChannelCreate } from "./schema.ts";
 import { sealConfig } from "./sealing.ts";
 import { createChannel, sendThrough, testConfig } from "./service.ts";

@@ -20,7 +20,7 @@ import { contents } from "./kinds.test.contents.ts";
 import { channelKinds } from "./kinds/index.ts";
 import { isPermanent } from "./kinds/deliver.ts";
 import { signature } from "./kinds/webhook.ts";
-import type { Content } from "./message.ts";
+import type { Content } from "./content.ts";
 import { ChannelCreate, ChannelPatch } from "./schema.ts";
 import { createChannel, getChannel, testChannel, testConfig, updateChannel } from "./service.ts";
 import { startSink } from "../../testing/sink.ts";

@@ -45,7 +45,7 @@ export { severityOrder } from "./severity-queries.ts";
 export { acknowledgeAction } from "./kinds/slack.ts";
 export { readInbound } from "./kinds/sms/index.ts";
 export type { InboundRequest } from "./kinds/sms/provider.ts";
-export { maxNameLength, plain } from "./message.ts";
+export { maxNameLength, plain } from "./message-text.ts";
 export { keepDefaults as keepDefaultChannels } from "./queries.ts";
 export { DeliveryError } from "./kinds/kind.ts";
 export { openConfigPartly as openedConfig, resealChannels, unreadableChannels } from "./sealing.ts";

@@ -3,7 +3,7 @@ import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { validate } from "@statusmesh/shared/validate";
 import type { Ctx } from "../../platform/context.ts";
-import type { Notice } from "./message.ts";
+import type { Notice } from "./content.ts";
 import { createOutbound } from "../../platform/outbound/client.ts";
 import { mailLinkRoutes } from "../channel-links/api.ts";
 import { serve } from "../../testing/app.ts";

@@ -6,7 +6,7 @@ import type { Config } from "../../../config/config.ts";
 import type { SubscriptionKeys } from "../../../platform/crypto/push-message.ts";
 import type { Mail } from "../../../platform/email/mail.ts";
 import type { Outbound } from "../../../platform/outbound/client.ts";
-import type { Content, MailThread } from "../message.ts";
+import type { Content, MailThread } from "../content.ts";
 import { mapSecretsOf, shownEnds } from "./secrets.ts";
 
 declare module "typebox" {

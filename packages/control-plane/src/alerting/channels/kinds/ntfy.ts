@@ -1,6 +1,7 @@
 import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
-import { factLines, fitted, messageText, type MessageText } from "../message.ts";
+import { factLines, fitted, type MessageText } from "../message-text.ts";
+import { messageText } from "../message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { type AllowedUrls, channelKind, headerToken, invalid, ownServer, ConfigText } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";

@@ -1,5 +1,7 @@
 import Type from "typebox";
-import { type Content, factLines, fitted, linkLines, messageText } from "../message.ts";
+import type { Content } from "../content.ts";
+import { factLines, fitted, linkLines } from "../message-text.ts";
+import { messageText } from "../message.ts";
 import { alertOf, alertSubject } from "./alerts.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, headerToken, SecretText } from "./kind.ts";

@@ -1,5 +1,6 @@
 import Type from "typebox";
-import { type Content, messageText } from "../message.ts";
+import type { Content } from "../content.ts";
+import { messageText } from "../message.ts";
 import { alertOf, alertSubject } from "./alerts.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, SecretText } from "./kind.ts";

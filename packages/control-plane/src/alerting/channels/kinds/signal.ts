@@ -1,6 +1,7 @@
 import Type from "typebox";
 import { checkAll } from "@statusmesh/shared/faults";
-import { fitted, messageText, textLines, withIcon } from "../message.ts";
+import { fitted, textLines, withIcon } from "../message-text.ts";
+import { messageText } from "../message.ts";
 import { deliver, jsonObject, jsonRequest, wordOf } from "./deliver.ts";
 import { below, channelKind, holds, ownServer, ConfigText } from "./kind.ts";
 import { e164 } from "./sms/provider.ts";

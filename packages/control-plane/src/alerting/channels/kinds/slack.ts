@@ -1,13 +1,6 @@
 import Type from "typebox";
-import {
-  acknowledgeTokenIn,
-  fitted,
-  headLines,
-  linkLines,
-  type MessageText,
-  messageText,
-  withIcon,
-} from "../message.ts";
+import { acknowledgeTokenIn, fitted, headLines, linkLines, type MessageText, withIcon } from "../message-text.ts";
+import { messageText } from "../message.ts";
 import { channelKind, invalid, WebhookUrl, webUrl } from "./kind.ts";
 import { deliver, jsonObject, jsonRequest, wordOf } from "./deliver.ts";
 import { Shape } from "../../../platform/http/wire.ts";
