@@ -78,9 +78,24 @@ async function judge(tx: System, ids: readonly string[]): Promise<readonly strin
     }
     return { changes, result: undefined };
   });
-  if (judged.length > 0) await queries.writeJudged(tx.sql, judged, at);
+  if (judged.length > 0)
+    await queries.writeJudged(
+      tx.sql,
+      judged.map((row) => ({ ...row, error: errorOf(row) })),
+      at,
+    );
   if (judged.length < ids.length) await queries.endSpans(tx.sql, ids, at);
   return moved;
+}
+
+/** What is wrong with a group now; null where nothing is. */
+function errorOf(group: GroupRow): string | null {
+  const status = groupStatus(group, group);
+  if (status === "up" || status === "unknown") return null;
+  return groupError(
+    group,
+    group.first.map(({ monitor_name: name }) => name),
+  );
 }
 
 /** What follows for a group from the states of its members; null where nothing does. */
@@ -104,13 +119,7 @@ function changeOf(locked: LockedEvidence<GroupRow>, now: number): EvidenceChange
     const evaluation = evaluate(policy, state.evaluation, [], { freshAfter: now, newId });
     return { evaluation, latest: {}, ...by };
   }
-  const error =
-    status === "up"
-      ? null
-      : groupError(
-          target,
-          target.first.map(({ monitor_name: name }) => name),
-        );
+  const error = errorOf(target);
   const isRaised = isOpen && status === "down" && target.severity === "critical" && target.open_severity === "major";
   const matches = isOpen && incident.manual === true ? true : isOpen === (status !== "up");
   if (matches && latest?.status === status && latest.error === error && !isRaised) return null;

@@ -91,14 +91,19 @@ export async function selectGroups(sql: Db, ids: readonly string[], at: Date): P
 }
 
 /** What a group was judged by. */
-export type Judged = Pick<GroupRow, "id" | "known" | "down" | "degraded" | "maintained" | "due_at" | "first">;
+export type Judged = Pick<GroupRow, "id" | "known" | "down" | "degraded" | "maintained" | "due_at" | "first"> & {
+  error: string | null;
+};
 
-/** Stores what groups were judged by: for lists, of their open incidents, and when their uptime counts. */
+/**
+ * Stores what groups were judged by: for lists, of their open incidents, and when their uptime counts. The error of an
+ * open incident is that of now: more members fail after its opening.
+ */
 export async function writeJudged(sql: Db, judged: readonly Judged[], at: Date): Promise<void> {
   const rows = judged.map((one) => ({ ...one, due_at: one.due_at?.toISOString() ?? null }));
   const given = sql`
     jsonb_to_recordset(${sql.json(rows as never)}) as n (id uuid, known integer, down integer, degraded integer,
-      maintained text, due_at timestamptz, first jsonb)`;
+      maintained text, due_at timestamptz, first jsonb, error text)`;
   await Promise.all([
     sql`
       insert into target_groups as g (target_id, known, down, degraded, maintained, due_at)
@@ -107,7 +112,8 @@ export async function writeJudged(sql: Db, judged: readonly Judged[], at: Date):
         degraded = excluded.degraded, maintained = excluded.maintained, due_at = excluded.due_at`,
     sql`
       update incidents i set members = jsonb_build_object('down', n.down, 'degraded', n.degraded, 'known', n.known,
-        'first', n.first)
+          'first', n.first),
+        error_sample = case when i.opened_by = 'engine' then coalesce(n.error, i.error_sample) else i.error_sample end
       from ${given} where i.target_id = n.id and i.ended_at is null and n.known > 0`,
     sql`
       insert into group_spans (target_id, starts_at) select id, ${at} from ${given}

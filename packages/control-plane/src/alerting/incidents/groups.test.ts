@@ -92,7 +92,14 @@ t.test("a group fails and recovers in the transaction of its members", async (t)
   });
   await edit(c, { severity: "critical" });
   await report(c, "FF");
-  matchObject(t, (await incidents(id))[0]!, { severity: "critical", members: { down: 3 } });
+  matchObject(t, (await incidents(id))[0]!, {
+    severity: "critical",
+    members: { down: 3 },
+    error_sample: "3 of 3 down: api-1, api-2, api-3",
+  });
+  matchObject(t, await explainIncident(owner, open!.id), {
+    regions: [{ last_error: "3 of 3 down: api-1, api-2, api-3" }],
+  });
   await report(b, "PP");
   await report(c, "PP");
   matchObject(t, (await incidents(id))[0]!, { closed_by: "engine", members: { down: 2 } });
