@@ -1,8 +1,12 @@
-import type { Ctx } from "../platform/context.ts";
+import type { Sql } from "postgres";
+import { Semaphore } from "@statusmesh/shared/semaphore";
+import type { Ctx, System } from "../platform/context.ts";
+import { channelOutbound, roundKinds } from "../alerting/channels/service.ts";
 import { openHub } from "../platform/db/notify.ts";
 import { writeDeliveries } from "../alerting/deliveries/outbox.ts";
 import type { OutboxNotice } from "../alerting/deliveries/outbox-queries.ts";
-import { startDeliverer } from "../alerting/deliveries/deliverer.ts";
+import { type Sending, startDeliverer } from "../alerting/deliveries/deliverer.ts";
+import { openRecorder } from "../alerting/deliveries/recorder.ts";
 import type { Teardown } from "./database.ts";
 import { type SinkAnswer, startSink } from "./sink.ts";
 import { allowPrivate, newOrg, openWorld, type World } from "./world.ts";
@@ -72,6 +76,23 @@ export async function deliveryScene(t: Teardown) {
     /** Reasons of the notices that the sink got, in order. */
     receivedReasons: (): string[] =>
       sink.received.map(({ body }) => (JSON.parse(body.toString()) as { reason: string }).reason),
+  };
+}
+
+/** What a process sends with, for tests that claim themselves. */
+export function sendingOf(world: OwnedWorld, ca: string, { sql = world.sql as Sql, secs = 30 } = {}): Sending {
+  const system: System = { ...world.system, sql };
+  const { signal } = new AbortController();
+  return {
+    system,
+    stopping: signal,
+    interrupt: signal,
+    transport: channelOutbound(system, { ca }),
+    rounds: { kinds: roundKinds(), secs },
+    sharedTime: async () => system.clock.now(),
+    turns: new Semaphore(1),
+    recorder: openRecorder(system),
+    watch: undefined,
   };
 }
 

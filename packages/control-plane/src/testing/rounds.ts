@@ -1,5 +1,7 @@
 import { newId } from "@statusmesh/shared/ids";
 import type { Reason } from "../alerting/channels/schema.ts";
+import { createChannel } from "../alerting/channels/service.ts";
+import { writeDeliveries } from "../alerting/deliveries/outbox.ts";
 import { outboxNotice } from "../alerting/incidents/notices.ts";
 import type { OwnedWorld } from "./deliveries.ts";
 
@@ -68,3 +70,49 @@ export function noticesOf(w: OwnedWorld, pairs: readonly Pair[], reason: Reason,
     return outboxNotice(incident, reason, seq, w.system.config.server.public_url);
   });
 }
+
+/** A chat, whose messages arrive at `channels.endpoints.slack` below `/services`. */
+export async function slack(w: OwnedWorld, name = "Chat"): Promise<string> {
+  const config = { type: "slack", webhook_url: "https://hooks.slack.com/services/T0/B0/X" } as const;
+  return (await createChannel(w.owner, { name, config })).id;
+}
+
+/** A phone, whose messages arrive at `channels.endpoints.twilio`. */
+export async function phone(w: OwnedWorld): Promise<string> {
+  const twilio = { type: "sms", provider: "twilio", to: "+4915112345678", from: "+15005550006" } as const;
+  const credentials = { account_sid: `AC${"0".repeat(32)}`, auth_token: "secret-of-twilio" };
+  return (await createChannel(w.owner, { name: "Phone", config: { ...twilio, ...credentials } })).id;
+}
+
+export const say = (w: OwnedWorld, pairs: readonly Pair[], reason: Reason, seq = 0) =>
+  writeDeliveries(w.sql, w.clock.now(), noticesOf(w, pairs, reason, seq));
+
+/** {@link incidentsOf} and their openings. */
+export async function fail(
+  w: OwnedWorld,
+  ...of: Parameters<typeof incidentsOf> extends [unknown, ...infer R] ? R : never
+) {
+  const pairs = await incidentsOf(w, ...of);
+  await say(w, pairs, "opened");
+  return pairs;
+}
+
+/** Ends incidents and writes their recoveries. */
+export async function recover(w: OwnedWorld, pairs: readonly Pair[]): Promise<void> {
+  await w.sql`
+    update incidents set ended_at = ${new Date(w.clock.now())}, outage_since = null
+    where id = any(${pairs.map(({ incidentId }) => incidentId)}::uuid[])`;
+  await say(w, pairs, "resolved");
+}
+
+/** Writes a level of the ladders of incidents. */
+export const climb = (w: OwnedWorld, pairs: readonly Pair[], channelIds: readonly string[], level = 1) =>
+  writeDeliveries(
+    w.sql,
+    w.clock.now(),
+    noticesOf(w, pairs, "unacknowledged", level - 1).map((one) => ({
+      ...one,
+      channelIds,
+      notice: { ...one.notice, level },
+    })),
+  );

@@ -122,17 +122,18 @@ export async function selectJoinable(sql: Db, { channel_id, incident_id }: Pair,
 }
 
 /** Open incidents of the alert `a`. */
-const told = (sql: Db) => sql`
+export const told = (sql: Db) => sql`
   from channel_alert_incidents m join incidents i on i.id = m.incident_id
   where m.channel_id = a.channel_id and m.key = a.key and i.ended_at is null and not i.retracted`;
 
-const ranks = (sql: Db) => sql`array['minor', 'major', 'critical']`;
+export const ranks = (sql: Db) => sql`array['minor', 'major', 'critical']`;
 
-/** Adds an incident to an alert that exists. */
+/** Adds an incident to an alert that exists. Its last opening is exact to a second: an outage is thousands of them. */
 export async function joinAlert(sql: Db, pair: Pair, { key, cause }: { key: string; cause: string }, at: Date) {
   await sql`
     update channel_alerts set cause = ${cause}, last_opening_at = ${at}
-    where channel_id = ${pair.channel_id} and key = ${key}`;
+    where channel_id = ${pair.channel_id} and key = ${key}
+      and (cause is distinct from ${cause} or last_opening_at < ${at}::timestamptz - interval '1 second')`;
   await addIncident(sql, pair, key, at);
 }
 
@@ -169,7 +170,7 @@ export async function noteEnd(sql: Db, channelId: string, key: string, endedAt: 
 }
 
 /** Rows of a statement, so that none locks those of a large outage for long. */
-const portion = 1_000;
+const portion = 300;
 
 /**
  * Makes a delivery the message of an alert: takes along what waits for the alert, also what this or another process has
@@ -278,13 +279,13 @@ const maxNames = 5;
 
 export async function selectAlertLine(sql: Db, channelId: string, key: string): Promise<AlertLine> {
   return await rowOf(sql<AlertLine[]>`
-    with members as (
-      select i.*, t.name, t.sort_name, ${isOpen(sql)} as is_open,
+    with members as materialized (
+      select i.outage_since, i.started_at, i.ended_at, i.error_sample, t.name, t.sort_name, ${isOpen(sql)} as is_open,
         array_position(${ranks(sql)}, i.severity) as rank
       from channel_alert_incidents m join incidents i on i.id = m.incident_id
       join targets t on t.id = i.target_id left join target_states s on s.target_id = i.target_id
       where m.channel_id = ${channelId} and m.key = ${key}
-    ), listed as (
+    ), listed as materialized (
       select * from members m where m.is_open or not exists (select from members where is_open)
     )
     select (${ranks(sql)})[max(rank)] as severity, count(*) filter (where is_open)::int as open,
@@ -293,6 +294,6 @@ export async function selectAlertLine(sql: Db, channelId: string, key: string): 
       min(started_at) as began_at, max(ended_at) as ended_at,
       mode() within group (order by error_sample) as error,
       coalesce(min(error_sample) = max(error_sample), true) as same_error,
-      (array_agg(name order by rank desc, sort_name, name))[1:${maxNames}] as names
+      array(select name from listed order by rank desc, sort_name, name limit ${maxNames}) as names
     from listed`);
 }

@@ -7,12 +7,11 @@ import type { Reason } from "../channels/schema.ts";
 import { until } from "../../testing/clock.ts";
 import { deliveryScene, type OwnedWorld } from "../../testing/deliveries.ts";
 import { openPager } from "../../testing/pager.ts";
-import { incidentsOf, noticesOf, type Pair } from "../../testing/rounds.ts";
+import { fail, incidentsOf, type Pair, recover, say } from "../../testing/rounds.ts";
 import { setStatus, webhookTo } from "../../testing/scene.ts";
 import { composeAlert, nextOf } from "./alerts.ts";
 import { claimDeliveries } from "./claim-queries.ts";
 import { openPlaces } from "./limits.ts";
-import { writeDeliveries } from "./outbox.ts";
 
 /* One cause, one alert at a pager: triggered once, updated without paging, resolved with its last incident. */
 
@@ -31,22 +30,6 @@ const pagerDuty = async (w: OwnedWorld, name = "On call"): Promise<string> => {
   const config = { type: "pagerduty", routing_key: "0123456789abcdef0123456789abcdef" } as const;
   return (await createChannel(w.owner, { name, config })).id;
 };
-
-const say = (w: OwnedWorld, pairs: readonly Pair[], reason: Reason, seq = 0) =>
-  writeDeliveries(w.sql, w.clock.now(), noticesOf(w, pairs, reason, seq));
-
-async function fail(w: OwnedWorld, ...of: Parameters<typeof incidentsOf> extends [unknown, ...infer R] ? R : never) {
-  const pairs = await incidentsOf(w, ...of);
-  await say(w, pairs, "opened");
-  return pairs;
-}
-
-async function recover(w: OwnedWorld, pairs: readonly Pair[]): Promise<void> {
-  await w.sql`
-    update incidents set ended_at = ${new Date(w.clock.now())}, outage_since = null
-    where id = any(${pairs.map(({ incidentId }) => incidentId)}::uuid[])`;
-  await say(w, pairs, "resolved");
-}
 
 async function reopen(w: OwnedWorld, pair: Pair): Promise<void> {
   await w.sql`
@@ -221,6 +204,35 @@ t.test("an alert is acknowledged there when all its open incidents are", async (
     undefined,
     "resolved",
   );
+});
+
+t.test("what waits joins with the first ones, and is not claimed before the next update", async (t) => {
+  const { w } = await pagedWorld(t);
+  const channel = await pagerDuty(w);
+  const rules = { ...openPlaces(() => w.clock.now()), rounds: { kinds: roundKinds(), secs: 30 } };
+  const decide = async (room: number) => {
+    const now = w.clock.now();
+    const claimed = await claimDeliveries(w.sql, { ...rules, room, now, leasedUntil: now + 60_000 });
+    for (const one of claimed) await composeAlert(w.system, { ...one, channel_id: channel }, now);
+    return claimed.length;
+  };
+  const keys = async () =>
+    (
+      await w.sql<{ key: string; count: number }[]>`
+      select key, count(*)::int as count from channel_alert_incidents group by key order by count desc`
+    ).map(({ count }) => count);
+  await fail(w, "gw", 40, [channel], { tags: ["edge"] });
+  t.equal(await decide(2), 2);
+  t.strictSame([await keys(), await decide(10)], [[40], 0], "nothing else is due");
+  const tagged = { tags: ["rare"], each: true };
+  await fail(w, "edge", 12, [channel], tagged);
+  await fail(w, "edge-critical", 1, [channel], { ...tagged, severity: "critical" });
+  await incidentsOf(w, "idle", 60, [], { each: true });
+  await w.sql`delete from incidents where target_id in (select id from targets where name like 'idle%')`;
+  t.equal(await decide(2), 2);
+  t.strictSame(await keys(), [40, 12], "a more severe one decides for itself");
+  t.equal(await decide(10), 1);
+  t.strictSame(await keys(), [40, 12, 1]);
 });
 
 t.test("processes that are killed: the same alerts, each triggered once", async (t) => {

@@ -4,6 +4,7 @@ import { readCause } from "../../platform/db/causes.ts";
 import { roundKinds } from "../channels/service.ts";
 import type { AlertEvent, Content, Group, Reason, Round } from "../channels/schema.ts";
 import { acknowledgeUrl, noticeToSend } from "./acknowledge-links.ts";
+import { joinWaiting, postponeWaiting, selectWaiting } from "./alert-batch-queries.ts";
 import * as queries from "./alert-queries.ts";
 import type { ClaimedDelivery } from "./claim-queries.ts";
 
@@ -56,11 +57,14 @@ async function planAlert(tx: System, delivery: Delivery, now: number): Promise<P
     return "done";
   }
   const alert = await alertOf(tx, delivery, at);
+  const waiting = await selectWaiting(sql, channelId, alert.key, at);
   const state = await queries.selectAlertState(sql, channelId, alert.key);
   const next = nextOf({ ...alert, isCarrier: alert.delivery_id === id }, state, reason, now);
   if (next.kind === "wait") {
     if (next.acknowledge) await acknowledgeAlone(sql, channelId, alert.key, at);
-    await queries.postpone(sql, delivery, new Date(next.until));
+    const until = new Date(next.until);
+    await queries.postpone(sql, delivery, until);
+    if (alert.acknowledged_at === null) await postponeWaiting(sql, waiting, until);
     return "done";
   }
   if (next.kind === "nothing" && reason === "acknowledged") {
@@ -125,7 +129,10 @@ async function alertOf({ sql }: System, delivery: Delivery, at: Date): Promise<q
   }
   const joined = await queries.selectJoinable(sql, delivery, at);
   if (joined === null) await queries.createAlert(sql, delivery, delivery.id, at);
-  else await queries.joinAlert(sql, delivery, joined, at);
+  else {
+    await queries.joinAlert(sql, delivery, joined, at);
+    await joinWaiting(sql, delivery.channel_id, joined, at);
+  }
   return (await queries.selectAlert(sql, delivery, at))!;
 }
 

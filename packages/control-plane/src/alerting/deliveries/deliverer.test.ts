@@ -1,16 +1,17 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import { deleteChannel, roundKinds, updateChannel } from "../channels/service.ts";
+import { createChannel, deleteChannel, roundKinds, updateChannel } from "../channels/service.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
 import { writeDeliveries } from "./outbox.ts";
 import { dropHeldNotices } from "./service.ts";
 import { restoreOrg } from "../../access/orgs/service.ts";
 import { until } from "../../testing/clock.ts";
-import { deliveryScene } from "../../testing/deliveries.ts";
+import { deliveryScene, sendingOf } from "../../testing/deliveries.ts";
 import { openIncident, outboxNotice, webhookTo } from "../../testing/scene.ts";
 import { newOrg } from "../../testing/world.ts";
 import { recordAttempts } from "./attempt-queries.ts";
 import { claimDeliveries, releaseDelivery } from "./claim-queries.ts";
+import { sendAndRecord } from "./deliverer.ts";
 import { channelLimit, openPlaces } from "./limits.ts";
 import { maxAttempts } from "./retry.ts";
 
@@ -415,6 +416,43 @@ t.test(
     t.equal((await attempts(w)).length, 3);
   },
 );
+
+t.test("a process that is suspended for 30 s after its claim sends nothing, also to a pager", async (t) => {
+  const w = await world(t, { SM_CHANNELS__ENDPOINTS__PAGERDUTY: sink.url });
+  const config = { type: "pagerduty", routing_key: "0123456789abcdef0123456789abcdef" } as const;
+  const pager = await createChannel(w.owner, { name: "On call", config });
+  const incident = await openIncident(w.owner, [await webhookTo(w.owner, sink.url), pager.id]);
+  await write(w, [outboxNotice(w.owner, incident, "opened")]);
+  const sending = sendingOf(w, sink.ca);
+  const claim = async () => {
+    const now = w.clock.now();
+    const limits = { ...openPlaces(w.clock.now), room: 10, rounds: sending.rounds, now, leasedUntil: now + 60_000 };
+    return { now, claimed: await claimDeliveries(w.sql, limits) };
+  };
+  const first = await claim();
+  t.equal(first.claimed.length, 2);
+  w.clock.advance(30_001);
+  for (const delivery of first.claimed) await sendAndRecord(sending, delivery, first.now);
+  t.equal(sink.received.length, 0);
+  t.strictSame(
+    (await rows(w)).map(({ state, attempt_count, leased_until }) => [state, attempt_count, leased_until]),
+    [
+      ["pending", 0, null],
+      ["pending", 0, null],
+    ],
+  );
+  const again = await claim();
+  w.clock.advance(30_000);
+  for (const delivery of again.claimed) await sendAndRecord(sending, delivery, again.now);
+  t.strictSame(
+    (await rows(w)).map(({ state, attempt_count }) => [state, attempt_count]),
+    [
+      ["delivered", 1],
+      ["delivered", 1],
+    ],
+  );
+  t.equal(sink.received.length, 2, "each once");
+});
 
 t.test("the deliverer survives an outage of the database", async (t) => {
   const w = await world(t);

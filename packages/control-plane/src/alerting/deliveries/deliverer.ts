@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { setMaxListeners } from "node:events";
+import { Semaphore } from "@statusmesh/shared/semaphore";
 import { minuteMs } from "@statusmesh/shared/time";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { System } from "../../platform/context.ts";
@@ -103,6 +104,7 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
     interrupt: interrupt.signal,
     transport: channelOutbound(system, { ca: options.ca, signal: interrupt.signal }),
     sharedTime: options.sharedTime ?? serverTime,
+    turns: new Semaphore(1),
     rounds: { kinds: roundKinds(), secs: system.config.alerts.round_secs },
     recorder: openRecorder(system),
     watch: options.watch,

@@ -5,7 +5,7 @@ import type { ClaimedDelivery } from "./claim-queries.ts";
 import { maxAttempts } from "./retry.ts";
 
 /** Rows of a statement that collects or settles, so that none locks the rows of a large outage for long. */
-const portion = 1_000;
+const portion = 300;
 
 type Leader = Pick<ClaimedDelivery, "id" | "org_id" | "channel_id" | "begins">;
 
@@ -43,8 +43,18 @@ export async function collectWaiting(sql: Db, { id, channel_id, begins }: Leader
  * by one after a refusal, or wait again. Any process may do so, also for one that was killed. Returns their number.
  */
 export async function settleMembers(sql: Db, messageId: string | null = null): Promise<number> {
+  const isMember = sql`d.state = 'pending' and d.message_id is not null and d.message_id <> d.id`;
   for (let settled = 0; ;) {
+    // Messages are found by one index probe each: members of one that is in flight are not read at each look.
     const rows = await sql`
+      with recursive messages as (
+        (select d.message_id as id from deliveries d where ${isMember}
+          ${messageId === null ? sql`` : sql`and d.message_id = ${messageId}`} order by d.message_id limit 1)
+        union all
+        select (select d.message_id from deliveries d where ${isMember} and d.message_id > m.id
+          order by d.message_id limit 1)
+        from messages m where m.id is not null and ${messageId === null}
+      )
       update deliveries d set
         state = m.state, delivered_at = m.delivered_at, held_by = coalesce(m.held_by, d.held_by),
         message_id = case when m.state = 'pending' then null else d.message_id end,
@@ -52,15 +62,18 @@ export async function settleMembers(sql: Db, messageId: string | null = null): P
         attempts_before = case when m.alone then d.attempt_count - ${maxAttempts - 1} else d.attempts_before end,
         next_attempt_at = m.next_attempt_at
       from (
-        select member.id, m.state, m.delivered_at, m.alone, m.next_attempt_at,
-          case when m.state = 'dropped' then m.held_by end as held_by
-        from deliveries member join deliveries m on m.id = member.message_id
-        where member.state = 'pending' and member.message_id <> member.id
-          ${messageId === null ? sql`` : sql`and member.message_id = ${messageId}`}
-          and (m.state <> 'pending' or m.message_id is distinct from m.id)
-        order by member.id limit ${portion} for update of member skip locked
+        select members.id as member_id, ended.*
+        from messages cross join lateral (
+          select m.id, m.state, m.delivered_at, m.alone, m.next_attempt_at,
+            case when m.state = 'dropped' then m.held_by end as held_by
+          from deliveries m
+          where m.id = messages.id and (m.state <> 'pending' or m.message_id is distinct from m.id) limit 1
+        ) ended cross join lateral (
+          select d.id from deliveries d where d.message_id = ended.id and ${isMember}
+          limit ${portion} for update of d skip locked
+        ) members
       ) m
-      where d.id = m.id
+      where d.id = m.member_id
       returning 1`;
     settled += rows.length;
     if (rows.length < portion) return settled;
@@ -196,23 +209,29 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
         max(j.level) filter (where j.is_fresh) as level, min(j.since) filter (where j.is_open) as since,
         mode() within group (order by j.error_sample) as error,
         coalesce(min(j.error_sample) = max(j.error_sample), true) as same_error,
-        (array_agg(j.name order by j.is_fresh desc, j.severity desc, j.sort_name, j.name)
-          filter (where j.is_fresh or j.is_recovered))[1:${maxNames}] as names,
-        (array_agg(j.name order by j.sort_name, j.name) filter (where j.is_brief))[1:${maxNames}] as brief_names,
         min(j.started_at) filter (where j.is_recovered or j.is_brief) as began_at,
         max(j.ended_at) filter (where j.is_recovered or j.is_brief) as ended_at, max(j.since) as newest
       from judged j group by j.kind, j.value having bool_or(j.is_fresh or j.is_recovered or j.is_brief)
+    ), shown as (
+      select l.*, count(*) over ()::int as lines, sum(l.fresh) over ()::int as all_fresh,
+        sum(l.recovered) over ()::int as all_recovered, sum(l.brief) over ()::int as all_brief
+      from lines l
+      order by (l.fresh > 0) desc, (l.said = 'reminder'), l.severity desc, l.fresh + l.recovered desc, l.newest desc,
+        l.value
+      limit ${maxLines}
     )
-    select l.*, g.name as region, coalesce(l.names, '{}') as names, coalesce(l.brief_names, '{}') as brief_names,
-      count(*) over ()::int as lines, sum(l.fresh) over ()::int as all_fresh,
-      sum(l.recovered) over ()::int as all_recovered, sum(l.brief) over ()::int as all_brief
-    from lines l left join regions g on l.kind = 'region' and g.id = l.value
-    order by (l.fresh > 0) desc, (l.said = 'reminder'), l.severity desc, l.fresh + l.recovered desc, l.newest desc,
-      l.value
-    limit ${maxLines}`;
-  const { notices, incidents, single } = await rowOf(sql<{ notices: number; incidents: number; single: Notice[] }[]>`
-    select count(*)::int as notices, count(distinct d.incident_id)::int as incidents,
-      case when count(distinct d.incident_id) = 1 then jsonb_agg(d.notice order by d.created_at, d.id) end as single
+    -- The names of the lines that are shown: to sort all of them takes as long as all the rest.
+    select s.*, g.name as region,
+      array(select j.name from judged j
+        where j.kind = s.kind and j.value = s.value and (j.is_fresh or j.is_recovered)
+        order by j.is_fresh desc, j.severity desc, j.sort_name, j.name limit ${maxNames}) as names,
+      array(select j.name from judged j where j.kind = s.kind and j.value = s.value and j.is_brief
+        order by j.sort_name, j.name limit ${maxNames}) as brief_names
+    from shown s left join regions g on s.kind = 'region' and g.id = s.value
+    order by (s.fresh > 0) desc, (s.said = 'reminder'), s.severity desc, s.fresh + s.recovered desc, s.newest desc,
+      s.value`;
+  const { notices, incidents } = await rowOf(sql<{ notices: number; incidents: number }[]>`
+    select count(*)::int as notices, count(distinct d.incident_id)::int as incidents
     from deliveries d where d.message_id = ${id} and d.state = 'pending'`);
   const [first] = rows;
   const round: Round = {
@@ -225,7 +244,10 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
     lines: rows.map(lineOf),
     url,
   };
-  return { round, notices, single: incidents === 1 && round.fresh + round.recovered === 1 ? single : null };
+  if (incidents !== 1 || round.fresh + round.recovered !== 1) return { round, notices, single: null };
+  const single = await columnOf<Notice>(sql`
+    select d.notice from deliveries d where d.message_id = ${id} and d.state = 'pending' order by d.created_at, d.id`);
+  return { round, notices, single };
 }
 
 /** The channel was told that the incident is open, and of no recovery since. */

@@ -1,12 +1,9 @@
-import { setTimeout } from "node:timers/promises";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { createChannel, roundKinds, updateChannel } from "../channels/service.ts";
-import { writeDeliveries } from "./outbox.ts";
-import type { Reason } from "../channels/schema.ts";
 import { until } from "../../testing/clock.ts";
 import { deliveryScene, type OwnedWorld } from "../../testing/deliveries.ts";
-import { incidentsOf, noticesOf, type Pair } from "../../testing/rounds.ts";
+import { climb, fail, incidentsOf, type Pair, phone, recover, say, slack } from "../../testing/rounds.ts";
 import { startMailbox } from "../../testing/mailbox.ts";
 import { webhookTo } from "../../testing/scene.ts";
 import { claimDeliveries } from "./claim-queries.ts";
@@ -19,31 +16,6 @@ import { selectStandings } from "./standing-queries.ts";
 const { sink, world, deliverer, later, rows } = await deliveryScene(t);
 const open = (t: Parameters<typeof world>[0], secs = 30) =>
   world(t, { SM_CHANNELS__ENDPOINTS__SLACK: sink.url, SM_ALERTS__ROUND_SECS: String(secs) });
-
-const slack = async (w: OwnedWorld, name = "Chat"): Promise<string> => {
-  const config = { type: "slack", webhook_url: "https://hooks.slack.com/services/T0/B0/X" } as const;
-  return (await createChannel(w.owner, { name, config })).id;
-};
-
-const write = (w: OwnedWorld, pairs: readonly Pair[], reason: Reason) =>
-  writeDeliveries(w.sql, w.clock.now(), noticesOf(w, pairs, reason));
-const fail = async (w: OwnedWorld, ...of: Parameters<typeof incidentsOf> extends [unknown, ...infer R] ? R : never) => {
-  const pairs = await incidentsOf(w, ...of);
-  await write(w, pairs, "opened");
-  return pairs;
-};
-async function recover(w: OwnedWorld, pairs: readonly Pair[]): Promise<void> {
-  await w.sql`
-    update incidents set ended_at = ${new Date(w.clock.now())}, outage_since = null
-    where id = any(${pairs.map(({ incidentId }) => incidentId)}::uuid[])`;
-  await write(w, pairs, "resolved");
-}
-const levels = (w: OwnedWorld, pairs: readonly Pair[], channelIds: readonly string[], level = 1) =>
-  writeDeliveries(
-    w.sql,
-    w.clock.now(),
-    noticesOf(w, pairs, "unacknowledged").map((one) => ({ ...one, channelIds, notice: { ...one.notice, level } })),
-  );
 
 const texts = () =>
   sink.received
@@ -68,7 +40,7 @@ t.test("one dead host behind 880 monitors is one message to a chat, and one for 
     await w.sql`insert into target_alerts (target_id, channel_id, position) values (${targetId}, ${hook}, 9)`;
   deliverer(t, w);
   deliverer(t, w);
-  await write(w, pairs, "opened");
+  await say(w, pairs, "opened");
   await allDelivered(w);
   t.strictSame(titles(), ["Down: 880 monitors on db.example.org"]);
   t.match(
@@ -202,7 +174,7 @@ t.test("levels of ladders and reminders of many incidents are one message", asyn
     ...(await incidentsOf(w, "b.example.org", 300, [])),
     ...(await incidentsOf(w, "c.example.org", 100, [])),
   ];
-  await levels(w, pairs, [chat]);
+  await climb(w, pairs, [chat]);
   await allDelivered(w);
   t.strictSame(titles(), ["Down, not acknowledged (level 1): 600 monitors on a.example.org, 2 more causes"]);
 });
@@ -308,11 +280,9 @@ t.test("mails of an incident are one thread; a mail whose acceptance was lost ke
 
 t.test("what opened and ended before it left: a line for a chat, nothing for a phone", async (t) => {
   const w = await open(t);
-  const twilio = { type: "sms", provider: "twilio", to: "+4915112345678", from: "+15005550006" } as const;
-  const credentials = { account_sid: `AC${"0".repeat(32)}`, auth_token: "secret-of-twilio" };
-  const phone = await createChannel(w.owner, { name: "Phone", config: { ...twilio, ...credentials } });
+  const sms = await phone(w);
   const chat = await slack(w);
-  const pairs = await fail(w, "a.example.org", 2, [chat, phone.id]);
+  const pairs = await fail(w, "a.example.org", 2, [chat, sms]);
   await recover(w, pairs);
   deliverer(t, w);
   await until(async () => (await rows(w)).every(({ state }) => state !== "pending"), "all");
@@ -401,46 +371,3 @@ t.test(
     t.ok((await rows(w)).every(({ channel_id, state }) => (state === "dead") === (channel_id === disabled)));
   },
 );
-
-/** Lets time pass until everything has left; not while a message is in flight, whose lease would end. */
-async function drain(w: OwnedWorld): Promise<void> {
-  for (let at = 0; at < 60; at++) {
-    await until(async () => (await rows(w)).every(({ leased_until }) => leased_until === null), "sends in flight");
-    if ((await rows(w)).every(({ state }) => state !== "pending")) return;
-    await later(w, 10_000);
-    await setTimeout(20);
-  }
-  throw new Error("something waits for more than ten minutes");
-}
-
-t.test("60 monitors, two causes and a critical outage in 14 s: three messages, two for the recoveries", async (t) => {
-  const w = await open(t);
-  const chat = await slack(w);
-  deliverer(t, w);
-  deliverer(t, w);
-  await incidentsOf(w, "fine.example.org", 42, []);
-  await w.sql`delete from incidents`;
-  const pairs: Pair[] = [];
-  for (let secs = 0; secs < 14; secs++) {
-    if (secs < 12) pairs.push(...(await fail(w, "gw-1.example.org", 1, [chat])));
-    if (secs === 0) await sent(1);
-    if (secs % 3 === 1) pairs.push(...(await fail(w, `db-${secs}.example.org`, 1, [chat], { tags: ["db"] })));
-    if (secs === 5) {
-      pairs.push(...(await fail(w, "pay.example.org", 1, [chat], { severity: "critical" })));
-      t.match(await sent(2), /^Critical: pay\.example\.org 0/, "at once");
-    }
-    await later(w, 1_000);
-  }
-  await drain(w);
-  const openings = titles();
-  t.ok(openings.length <= 3, openings.join("; "));
-
-  await later(w, 600_000);
-  for (const pair of pairs) {
-    await recover(w, [pair]);
-    if (pair === pairs[0]) await sent(openings.length + 1);
-    await later(w, 700);
-  }
-  await drain(w);
-  t.ok(titles().length - openings.length <= 2, titles().slice(openings.length).join("; "));
-});

@@ -1,3 +1,4 @@
+import type { Semaphore } from "@statusmesh/shared/semaphore";
 import { stackOf } from "@statusmesh/shared/thrown";
 import type { System } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/sql.ts";
@@ -14,6 +15,8 @@ export interface Sender {
   transport: Outbound;
   /** The clock that the processes of a database share, Unix ms. */
   sharedTime: (sql: Db) => Promise<number>;
+  /** Deliveries with alerts decide in turn, by channel: each would wait for its lock with a connection. */
+  turns: Semaphore;
   /** Aborted: no send begins any more. */
   stopping: AbortSignal;
   /** Aborted: sends in flight are interrupted. */
@@ -52,8 +55,11 @@ export async function attemptOf(
   }
   const shared = { ...delivery, channel_id: channel.id };
   if (shares === "alert") {
-    const content = await composeAlert(sender.system, shared, await sender.sharedTime(sql));
+    const content = await sender.turns.run(channel.id, async () =>
+      composeAlert(sender.system, shared, await sender.sharedTime(sql)),
+    );
     if (typeof content === "string") return content;
+    if (isLate()) return "late";
     return {
       outcome: await sendComposed(sender, delivery, { content, notices: 1, mail: null }),
       sent: true,
@@ -66,7 +72,9 @@ export async function attemptOf(
     composed = await compose(sender.system, { ...delivery, channel });
   if (composed === "over") return "over";
   if (shares === "group" && composed.content.kind === "notice") {
-    const group = await groupOf(sender.system, shared, await sender.sharedTime(sql));
+    const group = await sender.turns.run(channel.id, async () =>
+      groupOf(sender.system, shared, await sender.sharedTime(sql)),
+    );
     if (group !== null) composed.content.group = group;
   }
   if (isLate()) return "late";
