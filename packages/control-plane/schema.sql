@@ -1688,6 +1688,7 @@ create table subscribers (
   created_at timestamp with time zone not null,
   confirmed_at timestamp with time zone,
   time_zone text,
+  language text,
   host text not null default ''::text,
   source text,
   PRIMARY KEY (id),

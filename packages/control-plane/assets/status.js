@@ -3,19 +3,21 @@ const live = document.getElementById("live");
 const region = document.getElementById("live-region");
 const words = JSON.parse(document.body.dataset.words);
 const lang = document.documentElement.lang;
+const base = (tag) => tag.split("-")[0];
 /** The visitor's own variant of the page's language, which decides between a clock of 12 and of 24 hours. */
-const locale = navigator.languages?.find((one) => one.split("-")[0] === lang) ?? (lang === "en" ? "en-GB" : lang);
+const locale = navigator.languages?.find((one) => base(one) === base(lang)) ?? (lang === "en" ? "en-GB" : lang);
 const icon = document.querySelector("link[rel=icon]");
 const $ = (selector, within = document) => within.querySelector(selector);
 const each = (selector, within, work) => within.querySelectorAll(selector).forEach(work);
-const format = (options) => new Intl.DateTimeFormat(locale, options);
+const numberingSystem = "latn";
+const format = (options) => new Intl.DateTimeFormat(locale, { numberingSystem, ...options });
 // 8:04 PM, and 08:04.
 const time = { hour: format({ hour: "numeric" }).resolvedOptions().hour12 ? "numeric" : "2-digit", minute: "2-digit" };
 const hour = format(time);
 const date = format({ day: "numeric", month: "short", ...time });
 const month = format({ day: "numeric", month: "short" });
 const day = format({ day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
-const relative = new Intl.RelativeTimeFormat(locale, { style: "short" });
+const relative = new Intl.RelativeTimeFormat(locale, { style: "short", numberingSystem });
 const refreshMs = 30_000;
 const timeoutMs = 10_000;
 /** A difference between the clocks of visitor and server that a slow or cached reply does not explain, ms. */
@@ -116,7 +118,8 @@ function prepare(strip) {
   strip.setAttribute("role", "slider");
   strip.days = [...strip.dataset.days.matchAll(/([a-z])(\d*)(\*?)/g)].map(([, state, secs, imported], at) => {
     const mins = Math.ceil(Number(secs) / 60);
-    const span = mins < 60 ? `${mins} min` : `${Math.floor(mins / 60)} h${mins % 60 ? ` ${mins % 60} min` : ""}`;
+    const [h, min] = [Math.floor(mins / 60), mins % 60];
+    const span = [h && `${h} ${words.hours}`, (min || !h) && `${min} ${words.minutes}`].filter(Boolean).join(" ");
     const when = new Date(Date.parse(strip.dataset.from) + at * 86_400_000);
     const texts = [words[state], secs && `${words.down} ${span}`, imported && words.imported];
     return [day.format(when), texts.filter(Boolean).join(" · ")];

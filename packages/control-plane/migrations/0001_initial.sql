@@ -1668,6 +1668,8 @@ create table subscribers (
   confirmed_at   timestamptz,
   -- IANA name of the subscriber's time zone, for times in mails. Null: that of the page.
   time_zone      text,
+  -- Language of the texts in mails. Null: that of the page.
+  language       text,
   -- Host of the webhook; empty for an email address.
   host           text not null default '',
   -- Where an imported address comes from, until its first message has said so.

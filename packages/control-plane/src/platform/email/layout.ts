@@ -8,6 +8,9 @@ export type MailTone = keyof typeof colours;
 /** A mail in words. All texts are plain; {@link mailHtml} escapes them. */
 export interface MailWords {
   tone: MailTone;
+  /** BCP 47 tag and writing direction; English without them. */
+  lang?: string;
+  dir?: "ltr" | "rtl";
   title: string;
   /** Sentences below the title; one of formatted text has its safe HTML beside the text. */
   paragraphs?: readonly (string | { text: string; html: string })[];
@@ -43,13 +46,15 @@ const textOf = (paragraph: string | { text: string }): string =>
  * The mail as HTML for mail readers: tables and inline styles, nothing loaded from anywhere, readable from 320 px and
  * in dark mode. Phones show the hidden first line as the preview.
  */
-export function mailHtml({ tone, title, paragraphs = [], facts = [], link, action = null, footer }: MailWords): string {
+export function mailHtml(words: MailWords): string {
+  const { tone, lang = "en", dir = "ltr", title, paragraphs = [], facts = [], link, action = null, footer } = words;
+  const [start, labelPadding] = dir === "rtl" ? ["right", "4px 0 4px 16px"] : ["left", "4px 16px 4px 0"];
   const colour = colours[tone];
   const preview = [...facts.map(({ label, value }) => `${label}: ${value}`), ...paragraphs.map(textOf)].join(" · ");
   const rows = facts
     .map(
       ({ label, value }) =>
-        `<tr><td class="label" style="padding:4px 16px 4px 0;color:#475467;font-size:14px;line-height:20px;` +
+        `<tr><td class="label" style="padding:${labelPadding};color:#475467;font-size:14px;line-height:20px;` +
         `vertical-align:top;white-space:nowrap">${escapeHtml(label)}</td><td class="text" style="padding:4px 0;` +
         `color:#101828;font-size:14px;line-height:20px;word-break:break-word">${escapeHtml(value)}</td></tr>`,
     )
@@ -62,7 +67,7 @@ export function mailHtml({ tone, title, paragraphs = [], facts = [], link, actio
     )
     .join("\n");
   return `<!doctype html>
-<html lang="en">
+<html lang="${lang}" dir="${dir}">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1">
@@ -86,7 +91,7 @@ export function mailHtml({ tone, title, paragraphs = [], facts = [], link, actio
 <table role="presentation" class="card" width="100%" cellpadding="0" cellspacing="0"
  style="max-width:560px;background:#ffffff;border:1px solid #d0d5dd;border-top:4px solid ${colour};
 border-radius:8px;${font}">
-<tr><td style="padding:20px;text-align:left">
+<tr><td style="padding:20px;text-align:${start}">
 <h1 class="text" style="margin:0 0 12px;color:#101828;font-size:20px;line-height:28px;word-break:break-word">
 ${escapeHtml(title)}</h1>
 ${sentences}
@@ -157,6 +162,9 @@ export const bodyText = (text: string): string =>
 /** A notification in words. All texts are plain and of one line. */
 export interface Alert {
   tone: MailTone;
+  /** BCP 47 tag and writing direction; English without them. */
+  lang?: string;
+  dir?: "ltr" | "rtl";
   title: string;
   facts: readonly { label: string; value: string }[];
   url: string;

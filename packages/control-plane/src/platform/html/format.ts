@@ -9,15 +9,23 @@ export const capital = (text: string): string =>
 /** Shown in place of a missing value. */
 export const none = "—";
 
-/** `45 s`, `38 min`, `2 h 5 min`, `3 d 4 h`: the two largest units that say something. Seconds in. */
-export function duration(seconds: number): string {
+/** Days, hours, minutes, seconds. */
+const unitNames = ["d", "h", "min", "s"] as const;
+
+/**
+ * `45 s`, `38 min`, `2 h 5 min`, `3 d 4 h`: the two largest units that say something. Seconds in; `units` are the
+ * names of days, hours, minutes and seconds.
+ */
+export function duration(seconds: number, units: readonly string[] = unitNames): string {
+  const [d, h, min, s] = units;
   const secs = Math.max(0, Math.floor(seconds));
-  if (secs < 60) return `${secs} s`;
+  if (secs < 60) return `${secs} ${s}`;
   const minutes = Math.floor(secs / 60);
-  if (minutes < 60) return `${minutes} min`;
+  if (minutes < 60) return `${minutes} ${min}`;
   const hours = Math.floor(minutes / 60);
-  if (hours < 24) return minutes % 60 === 0 ? `${hours} h` : `${hours} h ${minutes % 60} min`;
-  return hours % 24 === 0 ? `${Math.floor(hours / 24)} d` : `${Math.floor(hours / 24)} d ${hours % 24} h`;
+  if (hours < 24) return minutes % 60 === 0 ? `${hours} ${h}` : `${hours} ${h} ${minutes % 60} ${min}`;
+  const days = Math.floor(hours / 24);
+  return hours % 24 === 0 ? `${days} ${d}` : `${days} ${d} ${hours % 24} ${h}`;
 }
 
 /** Seconds for which an incident has failed until `now` (Unix ms), without healthy time before a reopening. */

@@ -9,7 +9,7 @@ import { historyDays, type ServedStatus } from "./compute.ts";
 import type { PublicStatus } from "./schema.ts";
 import { publicComponent, servedStatus } from "./service.ts";
 import type { ComponentState } from "./states.ts";
-import { stateInSentence, textsOf } from "./texts.ts";
+import { stateInSentence, textsOf } from "../languages/service.ts";
 
 export const BadgeQuery = Type.Object({
   metric: Type.Enum(["status", "uptime", "latency", "cert"], {
@@ -50,10 +50,10 @@ export const pageBadge = async ({ overall }: PublicStatus): Promise<string> =>
 export async function componentBadge(visit: PageVisit, id: string, query: BadgeQuery): Promise<string> {
   const served = await servedStatus(visit);
   const { name, status } = await publicComponent(visit, id);
-  const texts = textsOf(served.branding.language);
+  const texts = textsOf(served.language);
   if (query.metric === "status") return await svg(name, stateInSentence(texts, status), status);
   const { message, state } = await valueOf(visit, served, id, query);
-  return await svg(`${name} ${texts.badge[query.metric]}`, message, state);
+  return await svg(`${name} ${texts.page.badge[query.metric]}`, message, state);
 }
 
 /** What a visitor without access gets in place of an image. */

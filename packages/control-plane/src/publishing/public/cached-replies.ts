@@ -6,7 +6,8 @@ import { atRoute, routeOf, traceHeader, traceOf } from "../../platform/http/exch
 import { mayRead } from "../page-access/service.ts";
 import { isPrivate } from "../status-pages/service.ts";
 import type { ServedStatus } from "./compute.ts";
-import { freshStatus, keyOf } from "./service.ts";
+import { type Fresh, freshStatus, keyOf } from "./service.ts";
+import { preferredLanguage } from "../languages/service.ts";
 
 /** Bytes of all stored replies of a process. */
 const maxBytes = 33_554_432;
@@ -17,6 +18,9 @@ const maxUrlLength = 200;
 /** Replies that depend on the page and the URL alone. Pages and routes with a token are not among them. */
 const data = "status|maintenance|badge\\.svg|incidents(?:\\.rss|/[\\w-]+)?|components/[\\w-]+/(?:history|badge\\.svg)";
 const cacheable = new RegExp(`^/(?:status(?:/incidents/[\\w-]+)?|llms\\.txt|api/public/v1/(?:${data}))(?:\\?|$)`);
+
+/** A page for people, in the language of the visitor. */
+const pageView = /^\/status[/?]|^\/status$/;
 
 /** Headers of the body, which a 304 does not have. */
 const ofBody: ReadonlySet<string> = new Set(["content-type", "content-encoding", "content-length"]);
@@ -52,12 +56,14 @@ export function cachedReplies(visitOf: (http: Context) => Visit, base: Readonly<
     if (fresh === null) return next();
     if (isPrivate(fresh.page))
       // The route behind refuses a visitor without access.
-      return mayRead(visit, http, fresh.page).then((may) => (may ? reply(http, next, visit, fresh.served) : next()));
-    return reply(http, next, visit, fresh.served);
+      return mayRead(visit, http, fresh.page).then((may) => (may ? reply(http, next, visit, fresh) : next()));
+    return reply(http, next, visit, fresh);
   };
 
-  function reply(http: Context, next: () => Promise<void>, visit: Visit, served: ServedStatus) {
-    const key = `${takesGzip(http) ? "gzip" : "plain"} ${keyOf(visit)} ${http.url}`;
+  function reply(http: Context, next: () => Promise<void>, visit: Visit, { page, served }: Fresh) {
+    // Data is in the language of the page.
+    const language = pageView.test(http.url) ? preferredLanguage(page.branding, http) : "";
+    const key = `${takesGzip(http) ? "gzip" : "plain"} ${language} ${keyOf(visit)} ${http.url}`;
     const found = stored.get(key);
     if (found?.served.deref() === served) {
       answer(http, found);

@@ -32,7 +32,8 @@ import {
 import { type Interval, union } from "../../platform/intervals.ts";
 import * as queries from "./queries.ts";
 import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
-import { type Texts, textsOf } from "./texts.ts";
+import type { Language } from "../languages/schema.ts";
+import { languageOf, type Texts, textsOf } from "../languages/service.ts";
 
 export const historyDays = 90;
 /** Days of which ended incidents are listed. */
@@ -50,6 +51,8 @@ export interface ServedStatus {
   orgId: string;
   pageId: string;
   branding: Branding;
+  /** Language of the texts in it. */
+  language: Language;
   /** Paths of the logos on every host; null for none. The dark theme shows the second one, if there is one. */
   logo: string | null;
   logoDark: string | null;
@@ -109,6 +112,7 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     pageId: page.id,
     bytes: pageBytes + rows.length * componentBytes + bytesOf(incidents) + bytesOfPlans(windows, now),
     branding: page.branding,
+    language: languageOf(page.branding),
     logo: page.logo_hash && logoPath(page.logo_hash),
     logoDark: page.logo_dark_hash && logoPath(page.logo_dark_hash),
     logoSize: page.logo_size,
@@ -159,7 +163,7 @@ async function presentStatus(
   },
 ): Promise<PublicStatus> {
   const { now, rows, windows, history } = read;
-  const texts = textsOf(page.branding.language);
+  const texts = textsOf(languageOf(page.branding)).page;
   const windowOf = presentWindows(new Map(rows.map((row) => [row.id, row.name])));
   const active = windows.filter((window) => window.starts_at.getTime() <= now && window.ends_at.getTime() > now);
   const inMaintenance = new Set(active.flatMap((window) => window.target_ids));
@@ -358,7 +362,7 @@ function presentWindows(
 const timesOf = ({ starts_at, ends_at }: PageWindowRow) => ({ starts_at: iso(starts_at), ends_at: iso(ends_at) });
 
 /** The public view of an incident. */
-export function presentIncident(row: queries.PublicIncidentRow, texts: Texts): PublicIncident {
+export function presentIncident(row: queries.PublicIncidentRow, texts: Texts["page"]): PublicIncident {
   const pinned = row.severity_pinned ? row.severity : null;
   const peak = outageState(pinned, row.peak_impact);
   const status = row.ended_at === null ? outageState(pinned, row.impact) : peak;

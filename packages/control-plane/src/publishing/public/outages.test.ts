@@ -55,6 +55,7 @@ async function publish(targetId: string): Promise<void> {
     hide_from_search: false,
     timezone: "UTC",
     language: "en",
+    languages: null,
   };
   await sql`delete from status_pages`;
   await sql`

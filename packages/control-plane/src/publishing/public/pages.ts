@@ -6,8 +6,9 @@ import type { Ctx, PageVisit, Visit } from "../../platform/context.ts";
 import { page, type PageCall } from "../../platform/html/pages.ts";
 import { gateHeaders } from "../../platform/http/page-host.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
-import { type PageRow, pageToPreview } from "../status-pages/service.ts";
-import { accessTexts } from "./access-texts.ts";
+import { type PageRow, pageToPreview, visitedPage } from "../status-pages/service.ts";
+import type { Language } from "../languages/schema.ts";
+import { askedLanguage, preferredLanguage, textsOf } from "../languages/service.ts";
 import { recentDays, type ServedStatus } from "./compute.ts";
 import { admitted, refusedPage } from "./gate.ts";
 import type { PublicIncident, PublicStatus } from "./schema.ts";
@@ -15,25 +16,30 @@ import { listedUpdates } from "./queries.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
 import { componentsOf, publicIncident, servedStatus, statusOf } from "./service.ts";
 import { type ComponentState, worst } from "./states.ts";
-import { textsOf } from "./texts.ts";
+import { inLanguage } from "./translated.ts";
 import { affectedSentence, affectedSince, calmSentence, type PageWords, wordsOf } from "./words.ts";
 
 /**
  * Declares a page of a status page. A visitor without access to a private one gets the form; where there is nothing to
- * show, a page of one sentence.
+ * show, a page of one sentence. `served` reads what the page shows, in the language of the visitor.
  */
 export const visitorPage = <
   const R extends { view: string; fragment?: string; data: object; shared?: object; headers?: Record<string, string> },
 >(
   path: string,
-  handle: (call: PageCall<"page">) => Promise<R>,
+  handle: (call: PageCall<"page"> & Spoken & { served(): Promise<ServedStatus> }) => Promise<R>,
 ) =>
   page(path, "public", async (call) => {
-    const { ctx, http, query } = call;
+    const { ctx, http } = call;
     let visit: PageVisit | null = null;
+    let spoken = english;
     try {
       visit = await admitted(ctx, http);
-      const reply = await handle({ ...call, ctx: visit });
+      const own = visit;
+      spoken = spokenIn(visitedPage(visit), call);
+      const { language } = spoken;
+      const served = async () => inLanguage(await servedStatus(own), language);
+      const reply = await handle({ ...call, ...spoken, ctx: visit, served });
       const { "Cache-Control": forReaders, ...gate } = gateHeaders(http);
       // A page that no cache keeps stays so.
       const cache = forReaders !== undefined && reply.headers?.["Cache-Control"] !== undefined;
@@ -42,26 +48,51 @@ export const visitorPage = <
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
       const refused = error.code === "PAGE_ACCESS" ? refusedPage(http) : undefined;
-      if (refused !== undefined) return accessForm(refused, http, linksOf(ctx).base, query["problem"]);
+      if (refused !== undefined) return accessForm(refused, call, linksOf(ctx).base);
       if (error.status >= 500)
         ctx.log.error({ code: error.code, err: String(error.cause ?? error) }, "the status page could not be shown");
       const retry: Record<string, string> =
         error.retryAfterSecs === null ? {} : { "Retry-After": String(error.retryAfterSecs) };
       // The frame of the page where it can be shown.
+      const { language } = spoken;
       const served = visit === null ? null : await servedStatus(visit).catch(() => null);
       return {
         view: "public/notice" as const,
         status: error.status,
-        data: { ...(served === null ? blankFrame : frameOf(served, ctx)), ...notice(error, served) },
+        data: {
+          ...(served === null ? blankFrame : frameOf(inLanguage(served, language), ctx, spoken.lang)),
+          ...notice(error, language),
+        },
         headers: retry,
       };
     }
   });
 
+/** The language of a reply, and the part of its links that keeps one that the visitor has chosen: `?lang=de`. */
+interface Spoken {
+  language: Language;
+  lang: string;
+}
+
+const english: Spoken = { language: "en", lang: "" };
+
+/** Finds the language of the visitor of a page, and says what the reply varies by. */
+function spokenIn({ branding }: PageRow, { http, query }: Pick<PageCall<"page">, "http" | "query">): Spoken {
+  if (branding.language === "auto") http.vary("Accept-Language");
+  const asked = askedLanguage(branding, query["lang"]);
+  return asked === null
+    ? { language: preferredLanguage(branding, http), lang: "" }
+    : { language: asked, lang: `?lang=${asked}` };
+}
+
 /** The form for access to a private page. It shows nothing of the page but its title for strangers and its language. */
-function accessForm({ access, branding }: PageRow, http: Context, base: string, problem: string | undefined) {
-  const texts = accessTexts(branding.language);
-  const words = wordsOf({ language: branding.language, timezone: "UTC" });
+function accessForm(page: PageRow, call: Pick<PageCall<"page">, "http" | "query">, base: string) {
+  const { access } = page;
+  const { http } = call;
+  const problem = call.query["problem"];
+  const { language } = spokenIn(page, call);
+  const texts = textsOf(language).access;
+  const words = wordsOf({ language, timezone: "UTC" });
   return {
     view: "public/access" as const,
     status: 401,
@@ -94,41 +125,42 @@ const historyPast = 200;
 
 /** Public pages. */
 export const publicPages = [
-  visitorPage("/status", async ({ ctx }) => {
-    const served = await servedStatus(ctx);
+  visitorPage("/status", async ({ ctx, served: read, lang }) => {
+    const served = await read();
     return {
       view: "public/status",
       fragment: "public/status-fragment",
-      data: await statusData(served, ctx),
-      shared: sharedAt(served, ctx),
+      data: await statusData(served, ctx, lang),
+      shared: sharedAt(served, ctx, lang),
       headers: cached(served),
     };
   }),
-  visitorPage("/status/incidents", async ({ ctx }) => {
-    const served = await servedStatus(ctx);
+  visitorPage("/status/incidents", async ({ ctx, served: read, lang }) => {
+    const served = await read();
     const history = getOrMake(histories, served, () => historyData(served));
     return {
       view: "public/history",
-      data: { ...frameOf(served, ctx), ...history },
-      shared: sharedAt(history, ctx),
+      data: { ...frameOf(served, ctx, lang), ...history },
+      shared: sharedAt(history, ctx, lang),
       headers: cached(served),
     };
   }),
-  visitorPage("/status/incidents/{id}", async ({ ctx, params, query }) => {
-    const served = await servedStatus(ctx);
-    const whole = await publicIncident(ctx, params["id"] ?? "");
+  visitorPage("/status/incidents/{id}", async ({ ctx, params, query, served: read, language, lang }) => {
+    const served = await read();
+    const whole = await publicIncident(ctx, params["id"] ?? "", language);
     const cut = query["updates"] !== "all" && whole.updates.length > listedUpdates;
     const incident = cut ? { ...whole, updates: whole.updates.slice(0, listedUpdates) } : whole;
     return {
       view: "public/incident",
-      data: { ...frameOf(served, ctx), incident },
-      shared: sharedAt(incident, ctx),
+      data: { ...frameOf(served, ctx, lang), incident },
+      shared: sharedAt(incident, ctx, lang),
       headers: cached(served),
     };
   }),
-  page("/status-pages/{id}/preview", "tenant", async ({ ctx, params }) => {
+  page("/status-pages/{id}/preview", "tenant", async ({ ctx, params, query }) => {
     const own = await pageToPreview(ctx, params["id"] ?? "");
-    const served = await statusOf(ctx, own);
+    const computed = await statusOf(ctx, own);
+    const served = inLanguage(computed, askedLanguage(own.branding, query["lang"]) ?? computed.language);
     return {
       view: "public/status" as const,
       fragment: "public/status-fragment" as const,
@@ -155,8 +187,8 @@ const cached = ({ branding }: ServedStatus): Record<string, string> => ({
 });
 
 /** Heading and sentence of an error page. */
-function notice(error: AppError, served: ServedStatus | null) {
-  const texts = textsOf(served?.branding.language ?? "en");
+function notice(error: AppError, language: Language) {
+  const texts = textsOf(language).page;
   if (error.code === "INCIDENT_NOT_FOUND") return texts.missingIncident;
   return error.status === 404 ? texts.missingPage : texts.unavailable;
 }
@@ -164,6 +196,8 @@ function notice(error: AppError, served: ServedStatus | null) {
 /** Layout data of a page without a publisher. */
 export const blankFrame = {
   base: "/status",
+  lang: "",
+  languages: [],
   data: "/api/public/v1",
   pageName: "Status",
   about: null,
@@ -182,20 +216,23 @@ function linksOf(visit: Visit | Ctx) {
 
 const byBase = new WeakMap<object, Map<string, object>>();
 
-/** What renderings of a page are kept for: they differ by the path of the page, which their links begin with. */
-function sharedAt(content: object, visit: Visit): object {
-  if (visit.pagePath === undefined) return content;
+/** What renderings of a page are kept for: they differ by the path of the page and the language in their links. */
+function sharedAt(content: object, { pagePath = "" }: Visit, lang: string): object {
+  const base = pagePath + lang;
+  if (base === "") return content;
   const bases = getOrMake(byBase, content, () => new Map<string, object>());
-  return getOrMake(bases, visit.pagePath, () => ({}));
+  return getOrMake(bases, base, () => ({}));
 }
 
 /** Layout data of every page: an allow-list of the branding. */
-export function frameOf(served: ServedStatus, visit: Visit | Ctx) {
-  const { status, branding, subscribe } = served;
+export function frameOf(served: ServedStatus, visit: Visit | Ctx, lang = "") {
+  const { status, branding, language, subscribe } = served;
   const logo = imageOf(served.logo, served.logoSize);
   const logoDark = imageOf(served.logoDark, served.logoDarkSize);
   return {
     ...linksOf(visit),
+    lang,
+    languages: (branding.languages ?? []).map((one) => ({ tag: one, name: textsOf(one).name })),
     pageName: status.page.name,
     about: status.page.about === null ? null : markdownHtml(status.page.about),
     branding: {
@@ -210,7 +247,7 @@ export function frameOf(served: ServedStatus, visit: Visit | Ctx) {
       logoDark: branding.style === "auto" && logo !== null ? logoDark : null,
       subscribe,
     },
-    words: wordsOf(branding),
+    words: wordsOf({ language, timezone: branding.timezone }),
   };
 }
 
@@ -253,16 +290,16 @@ function pastDays(status: PublicStatus, words: PageWords, most: number) {
 
 const histories = new WeakMap<ServedStatus, ReturnType<typeof historyData>>();
 
-const historyData = ({ status, branding }: ServedStatus) => ({
+const historyData = ({ status, branding, language }: ServedStatus) => ({
   recentDays,
-  days: pastDays(status, wordsOf(branding), historyPast),
+  days: pastDays(status, wordsOf({ language, timezone: branding.timezone }), historyPast),
   more: Math.max(0, status.recent_incidents.length - historyPast),
 });
 
 const datas = new WeakMap<ServedStatus, ReturnType<typeof computeData>>();
 
 /** The data of the page's view, made once per computation. Strips are drawn in slices: 1,000 of them take long. */
-async function statusData(served: ServedStatus, visit: Visit | Ctx) {
+async function statusData(served: ServedStatus, visit: Visit | Ctx, lang = "") {
   let data = datas.get(served);
   if (data === undefined) {
     data = computeData(served);
@@ -270,13 +307,13 @@ async function statusData(served: ServedStatus, visit: Visit | Ctx) {
     await mapInTurns(componentsOf(served.status), (component) => words.strip(component));
     datas.set(served, data);
   }
-  const frame = frameOf(served, visit);
-  return { ...data, ...frame, live: frame.base };
+  const frame = frameOf(served, visit, lang);
+  return { ...data, ...frame, live: frame.base + lang };
 }
 
 function computeData(served: ServedStatus) {
-  const { status, checkedAt } = served;
-  const words: PageWords = wordsOf(served.branding);
+  const { status, checkedAt, language, branding } = served;
+  const words: PageWords = wordsOf({ language, timezone: branding.timezone });
   const components = componentsOf(status);
   const groups = status.groups.map((group) => {
     const state = worst(group.components.map((component) => component.status));

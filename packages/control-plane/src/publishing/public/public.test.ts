@@ -9,6 +9,8 @@ import { loadAssets } from "../../platform/html/assets.ts";
 import { mountPages } from "../../platform/html/pages.ts";
 import { openViews } from "../../platform/html/views.ts";
 import { createWindow } from "../../alerting/maintenance/service.ts";
+import { languages } from "../languages/schema.ts";
+import { textsOf } from "../languages/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
 import { publicRoutes } from "./api.ts";
 import { kumaRoutes } from "./kuma.ts";
@@ -49,6 +51,7 @@ async function publish(orgId: string, branding: Partial<Branding> = {}, enabled 
     hide_from_search: false,
     timezone: "UTC",
     language: "en",
+    languages: null,
     ...branding,
   };
   await sql`
@@ -513,6 +516,51 @@ t.test("a feed keeps its bytes until something happens", async (t) => {
   t.equal((await ask("GET", "/api/public/v1/incidents.rss", undefined, headers)).status, 304);
   t.equal((await feed()).text, first.text);
   t.equal(await built(), new Date(noon - minute).toUTCString());
+});
+
+t.test("a page in the language of its visitors", async (t) => {
+  const pageId = await publish(ctx.orgId, { language: "auto", languages: [...languages], display_name: "Acme" });
+  const id = await newTarget(ctx, "Shop");
+  await show(pageId, id);
+  await setStatus(system, id, "down");
+  await addResults(ctx, id, [{ at: noon - minute, status: "down" }]);
+  const incident = await addIncident(ctx, id, { started: noon - minute });
+  const read = async (path: string, accept?: string) =>
+    await ask("GET", path, undefined, accept === undefined ? {} : { "accept-language": accept });
+  // The second read of each is a stored reply.
+  for (const _ of [1, 2])
+    for (const [accept, lang] of [
+      [undefined, "en"],
+      ["fr-CA, en;q=0.5", "fr"],
+      ["zh-CN", "zh-Hans"],
+      ["zh-TW, ja;q=0.5", "ja"],
+      ["pt", "pt-BR"],
+      ["de;q=0.2, sv;q=0.9", "sv"],
+      ["tlh, *;q=0.1", "en"],
+      ["x".repeat(600), "en"],
+      [`${"a-".repeat(200)}b, ${"-,;q=".repeat(5)}`, "en"],
+    ] as const) {
+      const page = await read("/status", accept);
+      t.match(page.text, `<html lang="${lang}"`, `${accept}`);
+      t.match(page.text, textsOf(lang).page.banner.major_outage, `${accept}`);
+      t.match(page.headers.get("vary"), /accept-language/i);
+      matchObject(t, (await read("/api/public/v1/status", accept)).body.overall, { label: "Major System Outage" });
+    }
+  for (const lang of languages) {
+    const { page, dir } = textsOf(lang);
+    const { text } = await read(`/status?lang=${lang.toLowerCase()}`, "sv");
+    t.match(text, page.outage.major_outage("Shop"), lang);
+    t.equal(/<html[^>]* dir="rtl"/.test(text), dir === "rtl", lang);
+    t.ok(gzipSync(text).length < 40_000, `${lang}: ${gzipSync(text).length} bytes`);
+    // Links keep the choice.
+    t.match(text, `/status/incidents/${incident}?lang=${lang}"`);
+    t.match(text, `data-live="/status?lang=${lang}&amp;fragment=1"`);
+    t.match((await read(`/status?lang=${lang}&fragment=1`)).text, page.outage.major_outage("Shop"), lang);
+    t.match((await read(`/status/incidents/${incident}?lang=${lang}`)).text, page.outage.major_outage("Shop"), lang);
+    t.match((await read(`/status/incidents/${newId()}?lang=${lang}`)).text, page.missingIncident.heading, lang);
+  }
+  t.match((await read("/status?lang=tlh", "sv")).text, '<html lang="sv"', "an unknown one is ignored");
+  t.match((await read("/api/public/v1/incidents.rss", "sv")).text, "<language>en</language>");
 });
 
 t.test("a page in German, with days of its own time zone", async (t) => {

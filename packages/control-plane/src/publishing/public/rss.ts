@@ -1,7 +1,7 @@
 import type { ServedStatus } from "./compute.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
 import type { PublicIncident } from "./schema.ts";
-import { stateInSentence, type Texts, textsOf } from "./texts.ts";
+import { stateInSentence, type Texts, textsOf } from "../languages/service.ts";
 
 /** Minutes that a reader may keep the feed. */
 const ttlMinutes = 5;
@@ -10,18 +10,18 @@ const ttlMinutes = 5;
  * The incidents of a page as RSS 2.0 (https://www.rssboard.org/rss-specification), open ones first. `pageUrl` is the
  * address of the page, without a slash at its end.
  */
-export function incidentsFeed({ status, branding, updatedAt }: ServedStatus, pageUrl: string): string {
+export function incidentsFeed({ status, language, updatedAt }: ServedStatus, pageUrl: string): string {
   const { page, overall, active_incidents, recent_incidents } = status;
-  const texts = textsOf(branding.language);
+  const texts = textsOf(language);
   const incidents = [...active_incidents, ...recent_incidents];
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
     '<rss version="2.0">',
     "<channel>",
-    element("title", texts.statusOf(page.name)),
+    element("title", texts.page.statusOf(page.name)),
     element("link", pageUrl),
     element("description", overall.label),
-    element("language", branding.language),
+    element("language", language),
     element("lastBuildDate", rfc822(lastChange(incidents, updatedAt))),
     element("ttl", String(ttlMinutes)),
     ...incidents.map((incident) => itemOf(incident, pageUrl, texts)),
@@ -45,7 +45,7 @@ function itemOf(incident: PublicIncident, pageUrl: string, texts: Texts): string
   const [latest] = incident.updates;
   return [
     "<item>",
-    element("title", incident.state === "open" ? incident.title : `${texts.resolved}: ${incident.title}`),
+    element("title", incident.state === "open" ? incident.title : `${texts.page.resolved}: ${incident.title}`),
     element("link", `${pageUrl}/incidents/${incident.id}`),
     `<guid isPermaLink="false">${incident.id}</guid>`,
     element("pubDate", rfc822(incident.started_at)),
@@ -59,7 +59,7 @@ const descriptionOf = (text: string): string => markdownHtml(text).html;
 
 function summaryOf({ component, status, state }: PublicIncident, texts: Texts): string {
   const word = stateInSentence(texts, status);
-  return state === "open" ? `${component.name}: ${word}.` : texts.recovered(component.name, word);
+  return state === "open" ? `${component.name}: ${word}.` : texts.page.recovered(component.name, word);
 }
 
 /** A date as RFC 822 section 5 writes it, with a year of four digits, from RFC 3339. */

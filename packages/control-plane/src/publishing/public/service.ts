@@ -13,7 +13,9 @@ import { LastGoodCache } from "./cache.ts";
 import { computeStatus, presentIncident, type ServedStatus } from "./compute.ts";
 import * as queries from "./queries.ts";
 import type { ComponentHistory, PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
-import { textsOf } from "./texts.ts";
+import type { Language } from "../languages/schema.ts";
+import { textsOf } from "../languages/service.ts";
+import { inLanguage } from "./translated.ts";
 import { dropNames } from "./domains.ts";
 
 /** Bytes of the computed pages of a process, fresh ones and last good ones each. */
@@ -101,8 +103,14 @@ export const servedStatus = async (visit: PageVisit): Promise<ServedStatus> =>
 export const statusOf = async (system: System, page: PageRow): Promise<ServedStatus> =>
   await cachesOf(system).statuses.get(page.id, () => computeStatus(system, page), page.revision);
 
+/** A page and its computation. */
+export interface Fresh {
+  page: PageRow;
+  served: ServedStatus;
+}
+
 /** The page of the requested address and its computation while both are fresh, without waiting; null otherwise. */
-export function freshStatus(system: Visit): { page: PageRow; served: ServedStatus } | null {
+export function freshStatus(system: Visit): Fresh | null {
   const { addresses, statuses } = cachesOf(system);
   const page = addresses.peek(keyOf(system))?.page ?? null;
   const served = page === null ? undefined : statuses.peek(page.id, page.revision);
@@ -168,14 +176,18 @@ export async function listPublicIncidents(visit: PageVisit, page: Paging): Promi
   return slicePage([...status.active_incidents, ...status.recent_incidents], page);
 }
 
-/** One incident of a component of the page, of any age. INCIDENT_NOT_FOUND for every other id. */
-export async function publicIncident(visit: PageVisit, id: string): Promise<PublicIncident> {
-  const { status, orgId, pageId, branding } = await servedStatus(visit);
+/**
+ * One incident of a component of the page, of any age, in a language; by default that of the page's data.
+ * INCIDENT_NOT_FOUND for every other id.
+ */
+export async function publicIncident(visit: PageVisit, id: string, asked?: Language): Promise<PublicIncident> {
+  const served = await servedStatus(visit);
+  const { status, orgId, pageId, language } = inLanguage(served, asked ?? served.language);
   const known = [...status.active_incidents, ...status.recent_incidents].find((incident) => incident.id === id);
   if (known !== undefined && known.updates.length === known.updates_total) return known;
   const row = isId(id) ? await queries.selectPublicIncident(visit.sql, orgId, pageId, id) : null;
   if (row === null) throw new AppError("INCIDENT_NOT_FOUND", "Incident not found on this page.");
-  return presentIncident(row, textsOf(branding.language));
+  return presentIncident(row, textsOf(language).page);
 }
 
 /** The components of all groups in order. */

@@ -8,13 +8,13 @@ import { LastGoodCache } from "./cache.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
 import { componentState, dayCells, daysUntil, type History, type IncidentSpan, uptimesOf, worst } from "./states.ts";
 import { Coverage, difference, type Interval, intersection, union } from "../../platform/intervals.ts";
-import { textsOf } from "./texts.ts";
+import { textsOf } from "../languages/service.ts";
 
 const clock = fakeClock();
 
 t.test("names of states, and the worst of several", async (t) => {
   const banner = (...states: Parameters<typeof worst>[0] extends Iterable<infer S> ? S[] : never) =>
-    textsOf("en").banner[worst(states)];
+    textsOf("en").page.banner[worst(states)];
   t.equal(banner("operational", "operational"), "All Systems Operational");
   t.equal(banner("operational", "maintenance"), "Maintenance in progress");
   t.equal(banner("degraded", "maintenance"), "Minor Service Disruption");

@@ -2,19 +2,18 @@ import { page } from "../../platform/html/pages.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
 import { subscribablePage, subscriptionOf } from "../subscribers/service.ts";
 import { frameOf, visitorPage } from "./pages.ts";
-import { servedStatus } from "./service.ts";
-import { subscriptionTexts } from "./subscription-texts.ts";
+import { textsOf } from "../languages/service.ts";
 
 /** Pages of visitors who subscribe. A GET changes nothing, because scanners of mails open links. */
 export const subscriptionPages = [
-  visitorPage("/status/subscribe", async ({ ctx, query }) => {
-    const [served, { components }] = await Promise.all([servedStatus(ctx), subscribablePage(ctx)]);
+  visitorPage("/status/subscribe", async ({ ctx, query, served: read, lang }) => {
+    const [served, { components }] = await Promise.all([read(), subscribablePage(ctx)]);
     return {
       view: "public/subscribe",
       data: {
-        ...frameOf(served, ctx),
+        ...frameOf(served, ctx, lang),
         components,
-        texts: subscriptionTexts(served.branding.language),
+        texts: textsOf(served.language).subscription,
         mails: ctx.config.email.smtp_url !== "",
         done: query["done"] === "webhook" ? "webhook" : query["done"] === undefined ? null : "mail",
         problem: query["error"] === "limit" ? "limit" : query["error"] === undefined ? null : "input",
@@ -26,15 +25,15 @@ export const subscriptionPages = [
     redirect: `${ctx.pagePath ?? "/status"}/subscriptions/${params["token"]!}`,
     headers: secretAddress,
   })),
-  visitorPage("/status/subscriptions/{token}", async ({ ctx, params, query }) => {
+  visitorPage("/status/subscriptions/{token}", async ({ ctx, params, query, served: read, lang }) => {
     const token = params["token"]!;
-    const [served, subscription] = await Promise.all([servedStatus(ctx), subscriptionOf(ctx, token)]);
+    const [served, subscription] = await Promise.all([read(), subscriptionOf(ctx, token)]);
     const ended = query["ended"] === "1";
     return {
       view: "public/subscription",
       data: {
-        ...frameOf(served, ctx),
-        texts: subscriptionTexts(served.branding.language),
+        ...frameOf(served, ctx, lang),
+        texts: textsOf(served.language).subscription,
         token,
         subscription,
         ended,

@@ -6,7 +6,8 @@ import { state } from "../../platform/html/views.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
 import type { PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
 import type { ComponentState } from "./states.ts";
-import { type Language, type Texts, textsOf } from "./texts.ts";
+import type { Language } from "../languages/schema.ts";
+import { type Texts, textsOf } from "../languages/service.ts";
 
 /** Colour family, cell and letter of each state; the letter stands for the state in `data-days` of a strip. */
 const looks: Record<ComponentState, { tone: string; cell: string; letter: string }> = {
@@ -29,8 +30,12 @@ const mostListed = 20;
 
 /** What the views of a page print: its texts, and times in its time zone. */
 export class PageWords {
-  readonly t: Texts;
+  readonly t: Texts["page"];
   readonly language: Language;
+  /** Writing direction. */
+  readonly dir: Texts["dir"];
+  readonly #texts: Texts;
+  readonly #decimal: string;
   readonly #timeZone: string;
   readonly #strips = new WeakMap<PublicComponent, Markup>();
   readonly #clock: Intl.DateTimeFormat;
@@ -40,11 +45,16 @@ export class PageWords {
   readonly #dayName: Intl.DateTimeFormat;
 
   constructor(language: Language, timeZone: string) {
-    this.t = textsOf(language);
+    const texts = textsOf(language);
+    const { locale } = texts;
+    this.t = texts.page;
+    this.#texts = texts;
     this.language = language;
+    this.dir = texts.dir;
+    this.#decimal = new Intl.NumberFormat(locale).formatToParts(0.5).find(({ type }) => type === "decimal")!.value;
     this.#timeZone = timeZone;
     const format = (options: Intl.DateTimeFormatOptions, zone = timeZone) =>
-      new Intl.DateTimeFormat(this.t.locale, { ...options, timeZone: zone });
+      new Intl.DateTimeFormat(locale, { ...options, timeZone: zone });
     const minutes = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", timeZoneName: "short" } as const;
     this.#clock = format(minutes);
     this.#date = format({ day: "numeric", month: "short", ...minutes });
@@ -85,7 +95,7 @@ export class PageWords {
   /** The text of an operator, in Markdown. */
   markdown = markdownHtml;
 
-  #percent = (pct: number): string => percent(pct).replace(".", this.language === "de" ? "," : ".");
+  #percent = (pct: number): string => percent(pct).replace(".", this.#decimal);
 
   resolved = (): Markup => state("up", this.t.resolved);
 
@@ -101,7 +111,7 @@ export class PageWords {
   }
 
   /** `2 h 5 min`. */
-  duration = (seconds: number): string => duration(seconds).replace(/ d\b/, ` ${this.t.day}`);
+  duration = (seconds: number): string => duration(seconds, this.#texts.units);
 
   /** How long something has lasted, in seconds of `now` (Unix ms). */
   lasted = (from: string, now: number): string => this.duration((now - Date.parse(from)) / 1000);
@@ -165,8 +175,12 @@ export class PageWords {
   /** Texts that the script needs, by letter of the state. */
   scriptWords(): string {
     const states = Object.entries(looks).map(([of, { letter }]) => [letter, this.t.state[of as ComponentState]]);
-    const { down, stale, refreshed, yourZone, keys, day, imported } = this.t;
-    return JSON.stringify({ ...Object.fromEntries(states), down, stale, refreshed, yourZone, keys, day, imported });
+    const { down, stale, refreshed, yourZone, keys, imported } = this.t;
+    const [, hours, minutes] = this.#texts.units;
+    return JSON.stringify({
+      ...Object.fromEntries(states),
+      ...{ down, stale, refreshed, yourZone, keys, imported, hours, minutes },
+    });
   }
 }
 

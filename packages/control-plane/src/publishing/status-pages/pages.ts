@@ -3,6 +3,8 @@ import { formPage, page } from "../../platform/html/pages.ts";
 import { zoneNames } from "../../platform/zoned.ts";
 import { listTags, listTargets } from "../../monitoring/targets/service.ts";
 import { subscriberCounts } from "../subscribers/service.ts";
+import { languages } from "../languages/schema.ts";
+import { textsOf } from "../languages/service.ts";
 import { manualStates } from "./schema.ts";
 import { getPage, listComponents, listPages, listReaderTokens } from "./service.ts";
 
@@ -102,5 +104,6 @@ const states = manualStates.map(
 const formData = ({ role, config }: Ctx) => ({
   owner: role === "owner",
   zones: zoneNames,
+  languages: languages.map((language) => [language, textsOf(language).name] as const),
   logoBytes: config.public_status.max_logo_size_bytes,
 });

@@ -16,6 +16,7 @@ import {
   Timestamp,
   TimeZoneName,
 } from "../../platform/http/wire.ts";
+import { languages } from "../languages/schema.ts";
 import { Access, AccessInput } from "./access-schema.ts";
 
 const WebAddress = Type.String({
@@ -52,7 +53,20 @@ const brandingFields = {
   website_url: nullable(WebAddress),
   hide_from_search: Flag("Asks search engines not to list the page", false),
   timezone: described(TimeZoneName, "IANA time zone in which a day of the history begins"),
-  language: OneOf(["en", "de"], "Language of the page's own texts", "en"),
+  language: OneOf(
+    [...languages, "auto"],
+    "Language of the page's own texts; auto: the first of `languages` that the visitor's browser prefers",
+    "en",
+  ),
+  languages: nullable(
+    Type.Array(OneOf(languages, "A language", "en"), {
+      minItems: 2,
+      maxItems: languages.length,
+      uniqueItems: true,
+      description: "The languages of an `auto` page; the first is that of its data and of other visitors. Else null",
+      examples: [["en", "de"]],
+    }),
+  ),
 };
 
 export const Branding = Shape("Branding", "Appearance and texts of the page", brandingFields);
@@ -72,6 +86,7 @@ const BrandingInput = Shape("BrandingInput", "Replaces the whole branding: omitt
   hide_from_search: withDefault(brandingFields.hide_from_search, false),
   timezone: withDefault(brandingFields.timezone, "UTC"),
   language: withDefault(brandingFields.language, "en"),
+  languages: withDefault(brandingFields.languages, null),
 });
 export type BrandingInput = Static<typeof BrandingInput>;
 

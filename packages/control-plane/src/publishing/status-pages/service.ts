@@ -62,6 +62,7 @@ const defaultBranding: Branding = {
   hide_from_search: false,
   timezone: "UTC",
   language: "en",
+  languages: null,
 };
 
 /** The organisation's pages, oldest first. */
@@ -306,6 +307,14 @@ function checkedBranding(input: BrandingInput | undefined): Branding {
   const checked = branding(input);
   const problem = checked.website_url === null ? null : urlProblem(checked.website_url);
   if (problem !== null) throw new AppError("INVALID_BODY", problem, { field: "/branding/website_url" });
+  if ((checked.language === "auto") !== (checked.languages !== null))
+    throw new AppError(
+      "INVALID_BODY",
+      checked.language === "auto"
+        ? "A page in the language of its visitors needs 2 or more languages."
+        : "Only a page whose language is auto has languages: set language to auto, or languages to null.",
+      { field: "/branding/languages" },
+    );
   return { ...checked, timezone: checkedZone(checked.timezone, "/branding/timezone") };
 }
 

@@ -45,7 +45,7 @@ async function bodyOf(http: Context): Promise<Record<string, unknown>> {
   const form = await readForm(http, maxBytes);
   const ids = form.getAll("component_ids");
   const texts = Object.fromEntries(
-    ["email", "webhook_url"].flatMap((name) => (form.get(name) ? [[name, form.get(name)!.trim()]] : [])),
+    ["email", "webhook_url", "language"].flatMap((name) => (form.get(name) ? [[name, form.get(name)!.trim()]] : [])),
   );
   // The browser says it, not the visitor: one that is not known here is no reason to refuse.
   const zone = zoneName(form.get("time_zone") ?? "");
@@ -67,8 +67,8 @@ export const subscriberRoutes: Route[] = [
     tag,
     summary: "Subscribe to a status page",
     description:
-      "JSON or a form with `email` or `webhook_url`, and optional `component_ids` and `time_zone`. An address gets a " +
-      "confirmation link, a webhook a challenge that its reply must repeat.",
+      "JSON or a form with `email` or `webhook_url`, and optional `component_ids`, `time_zone` and `language`. An address " +
+      "gets a confirmation link, a webhook a challenge that its reply must repeat.",
     replies: { 202: Accepted, 303: null },
     errors: [
       ...badBodies,

@@ -2,6 +2,7 @@ import { anyOf, type Db, freePlaces } from "../../platform/db/sql.ts";
 import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
 import type { Content, Source } from "./content.ts";
 import type { SubscriberRow } from "./queries.ts";
+import type { Language } from "../languages/schema.ts";
 import type { Kind } from "./schema.ts";
 
 /** An event with its message. Later subscribers than its time do not get the message. */
@@ -305,10 +306,11 @@ export async function giveUp(sql: Db, before: Date): Promise<void> {
   await sql`update subscriber_deliveries set due_at = null where due_at < ${before}`;
 }
 
-export interface DueConfirmation extends SubscriberRow {
+export interface DueConfirmation extends Omit<SubscriberRow, "language"> {
   page_name: string;
   slug: string;
-  language: string | null;
+  /** That of the subscription, else that of the page. */
+  language: Language;
 }
 
 /** Takes subscribers whose confirmation is due; three attempts each. */
@@ -332,7 +334,8 @@ export async function takeConfirmations(sql: Db, claim: Claim): Promise<DueConfi
     update subscribers s set attempts = s.attempts + 1,
       confirm_due_at = case when s.attempts >= 2 then null else ${now}::timestamptz + interval '1 minute' end
     from due, status_pages p where s.id = due.id and p.id = s.page_id
-    returning s.*, p.name as page_name, p.slug, p.branding ->> 'language' as language`;
+    returning s.*, p.name as page_name, p.slug, 
+      coalesce(s.language, p.branding -> 'languages' ->> 0, p.branding ->> 'language', 'en') as language`;
 }
 
 export async function confirmationSent(sql: Db, id: string): Promise<void> {

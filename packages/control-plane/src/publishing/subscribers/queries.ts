@@ -1,5 +1,6 @@
 import type { Fragment } from "postgres";
 import { anyOf, arrayOf, type Db, firstOf, rowOf, valueOf } from "../../platform/db/sql.ts";
+import type { Language } from "../languages/schema.ts";
 import type { Kind } from "./schema.ts";
 
 export interface SubscriberRow {
@@ -14,6 +15,8 @@ export interface SubscriberRow {
   secret: string | null;
   /** IANA name; null takes the zone of the page. */
   time_zone: string | null;
+  /** Null takes the language of the page. */
+  language: Language | null;
   state: "pending" | "active";
   component_ids: string[] | null;
   asked_at: Date;
@@ -25,7 +28,7 @@ export interface SubscriberRow {
 }
 
 const columns = (sql: Db) => sql`
-  s.id, s.org_id, s.page_id, s.kind, s.address, s.host, s.token, s.secret, s.time_zone, s.state, s.component_ids,
+  s.id, s.org_id, s.page_id, s.kind, s.address, s.host, s.token, s.secret, s.time_zone, s.language, s.state, s.component_ids,
   s.asked_at, s.asked_count, s.created_at, s.confirmed_at, s.source`;
 
 /** The row of {@link SubscriberRow} among those who have left: the address itself is deleted. */
@@ -53,14 +56,15 @@ export async function upsertPending(
 ): Promise<void> {
   await sql`
     insert into subscribers
-      (id, org_id, page_id, kind, address, host, token, secret, time_zone, state, component_ids, asked_at,
+      (id, org_id, page_id, kind, address, host, token, secret, time_zone, language, state, component_ids, asked_at,
       confirm_due_at, created_at)
     values (${row.id}, ${row.org_id}, ${row.page_id}, ${row.kind}, ${row.address}, ${row.host}, ${row.token},
-      ${row.secret}, ${row.time_zone}, 'pending', ${row.component_ids}, ${row.asked_at}, ${row.asked_at},
-      ${row.asked_at})
+      ${row.secret}, ${row.time_zone}, ${row.language}, 'pending', ${row.component_ids}, ${row.asked_at},
+      ${row.asked_at}, ${row.asked_at})
     on conflict (page_id, kind, address) do update set asked_at = excluded.asked_at,
       asked_count = subscribers.asked_count + 1, confirm_due_at = excluded.asked_at, attempts = 0,
-      component_ids = excluded.component_ids, time_zone = excluded.time_zone
+      component_ids = excluded.component_ids, time_zone = excluded.time_zone,
+      language = excluded.language
     where subscribers.state = 'pending' and subscribers.asked_at < ${askedBefore}
       and subscribers.asked_count < ${maxAsked}`;
 }

@@ -13,6 +13,7 @@ import {
   Text,
   Timestamp,
 } from "../../platform/http/wire.ts";
+import { languages } from "../languages/schema.ts";
 
 export const kinds = ["email", "webhook"] as const;
 export type Kind = (typeof kinds)[number];
@@ -49,6 +50,7 @@ export const SubscriptionRequest = Closed({
   time_zone: Type.Optional(
     Type.String({ maxLength: 64, description: "IANA zone of the times in mails; omitted: that of the page" }),
   ),
+  language: Type.Optional(OneOf(languages, "Language of the texts in mails; omitted: that of the page", "en")),
 });
 export type SubscriptionRequest = Static<typeof SubscriptionRequest>;
 

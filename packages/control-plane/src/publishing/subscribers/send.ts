@@ -4,7 +4,9 @@ import { checkWebhookUrl, isPermanentStatus, webhookSignature } from "../../aler
 import { mailHtml, mailText, nameWithoutUrl } from "../../platform/email/layout.ts";
 import { deliverMail } from "../../platform/email/mail.ts";
 import type { Outbound } from "../../platform/outbound/client.ts";
-import { mailWords, wordsOf } from "./content.ts";
+import type { Language } from "../languages/schema.ts";
+import { textsOf } from "../languages/service.ts";
+import { mailWords } from "./content.ts";
 import * as queries from "./delivery-queries.ts";
 import { pageBase } from "../status-pages/service.ts";
 import { openSecret } from "./sealing.ts";
@@ -18,13 +20,16 @@ const unsubscribeHeaders = (manageUrl: string): Record<string, string> => ({
   "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
 });
 
+/** Language and direction of a mail, for readers that speak or mirror it. */
+const writing = (language: Language) => ({ lang: language, dir: textsOf(language).dir });
+
 const manageUrlOf = (system: System, { slug, token }: queries.DueConfirmation): string =>
   `${pageBase(system, slug)}${pathOf(token)}`;
 
 /** Mails the link that confirms a subscription. The sends of this file never reject; they return true on success. */
 export async function confirmByMail(system: System, row: queries.DueConfirmation): Promise<boolean> {
   const manageUrl = manageUrlOf(system, row);
-  const w = wordsOf(row.language);
+  const w = textsOf(row.language).mail;
   const title = w.confirmTitle(nameWithoutUrl(row.page_name, w.aPage));
   const words = {
     tone: "plain" as const,
@@ -33,6 +38,7 @@ export async function confirmByMail(system: System, row: queries.DueConfirmation
     paragraphs: [w.confirmText],
     link: { label: w.confirm, url: manageUrl },
     footer: w.confirmFooter,
+    ...writing(row.language),
   };
   return await attempt(system, row.id, async () => {
     if (system.config.email.smtp_url === "")
@@ -70,7 +76,7 @@ export async function deliverByMail(system: System, row: queries.DueDelivery): P
     await mail(
       system,
       row.address,
-      mailWords({ ...row.content, zone: row.time_zone ?? row.content.zone }, manageUrl, row.source),
+      mailWords({ ...row.content, zone: row.time_zone ?? row.content.zone }, manageUrl, row),
       unsubscribeHeaders(manageUrl),
     );
     await delivered(system, row);

@@ -73,6 +73,7 @@ export async function subscribe(visit: PageVisit, input: SubscriptionRequest, ip
       token: newToken(""),
       secret,
       time_zone: zone,
+      language: input.language ?? null,
       component_ids: input.component_ids ?? null,
       asked_at: new Date(now),
     },

@@ -1,6 +1,7 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
+import { textsOf } from "../languages/service.ts";
 import { webhookSignature } from "../../alerting/channels/service.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
 import { loadAssets } from "../../platform/html/assets.ts";
@@ -102,6 +103,47 @@ t.test("times of a mail are in the zone of the subscriber, else of the page, and
   t.equal(timeOf("amer@example.org"), "21 Nov 2026, 15:30 (America/New_York)");
   t.equal(timeOf("mars@example.org"), "21 Nov 2026, 21:30 (Europe/Berlin)");
   t.equal(timeOf("tokio@example.org"), "22 Nov 2026, 05:30 (Asia/Tokyo)");
+  await resolveIncident(owner, id);
+  await updatePage(owner, page.id, { branding: {} });
+});
+
+/** All mails to an address with the encodings of their parts taken off: base64, and the quotes of other bytes. */
+const decoded = (to: string) =>
+  mailbox.mails
+    .filter((mail) => mail.to.includes(to))
+    .map(({ text }) => text)
+    .join("\n\n")
+    .split(/\r?\n\r?\n/)
+    .map((part) => (/^[A-Za-z0-9+/=\s]{60,}$/.test(part) ? Buffer.from(part, "base64").toString() : part))
+    .join("\n\n")
+    .replace(/(?:=[0-9A-F]{2})+/g, (bytes) => Buffer.from(bytes.replaceAll("=", ""), "hex").toString());
+
+t.test("mails are in the language of the subscription, else of the page", async (t) => {
+  await updatePage(owner, page.id, { branding: { language: "auto", languages: ["de", "en", "ar"] } });
+  const chosen = { none: undefined, arabic: "ar", french: "fr" } as const;
+  for (const [name, language] of Object.entries(chosen)) {
+    await subscribe(`${name}@example.org`, { language });
+    const { mail, dir } = textsOf(language ?? "de");
+    const confirmation = decoded(`${name}@example.org`);
+    t.match(confirmation, `<html lang="${language ?? "de"}" dir="${dir}">`, name);
+    t.match(confirmation, mail.confirmText, name);
+    const form = await ask("GET", `/status/subscribe?lang=${language ?? "de"}`, undefined, { accept: "text/html" });
+    const shown = language === "fr" ? "de" : (language ?? "de");
+    t.match(form.text, textsOf(shown).subscription.subscribe, name);
+    t.match(form.text, `name="language" value="${shown}"`, name);
+  }
+  matchObject(t, await ask("POST", path, { email: "x@example.org", language: "tlh" }), {
+    status: 400,
+    body: { error: { code: "INVALID_BODY", field: "/language" } },
+  });
+  const report = { target_id: web, severity: "major", public_title: "Slow", message: "?" } as const;
+  const { id } = await reportIncident(owner, report);
+  await run();
+  for (const [name, language] of Object.entries(chosen)) {
+    const { kind, affected } = textsOf(language ?? "de").mail;
+    t.match(decoded(`${name}@example.org`), `${kind.investigating}: Slow`, name);
+    t.match(decoded(`${name}@example.org`), `${affected}: `, name);
+  }
   await resolveIncident(owner, id);
   await updatePage(owner, page.id, { branding: {} });
 });
