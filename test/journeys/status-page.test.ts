@@ -11,6 +11,9 @@ import { requires } from "../harness/requires.ts";
 import { waitFor } from "../harness/wait.ts";
 import { newId } from "@statusmesh/shared/ids";
 
+/** English first: that of the data. */
+const languages = "en de fr es it pt-BR nl pl cs sv uk ja zh-Hans ar".split(" ");
+
 /* What a visitor of a status page sees and can do: with a mouse, with the keyboard, with a reader, without scripts. */
 
 const token = `sm_live_${"visitors".repeat(5)}`;
@@ -235,12 +238,13 @@ t.test("a status page", async (t) => {
     await subscribes(t, { browser, url, mailbox, scripts: true, email: "ann@example.org" });
   });
 
-  await t.test("the page in German, and a subscription without scripts", async (t) => {
+  await t.test("the page in the language of the visitor, and a subscription without scripts", async (t) => {
     const changed = await api.patch(`/api/v1/status-pages/${page.id}`, {
-      branding: { ...page.branding, language: "de", timezone: "Europe/Berlin" },
+      branding: { ...page.branding, language: "auto", languages, timezone: "Europe/Berlin" },
     });
     t.equal(changed.status, 200, changed.text);
     const german = await open({ width: 390, colorScheme: "dark" });
+    await german.setExtraHTTPHeaders({ "Accept-Language": "de-AT, en;q=0.5" });
     await waitFor("the page in German", async () => {
       await german.goto("/status");
       return (await german.locator("html").getAttribute("lang")) === "de";
@@ -250,10 +254,33 @@ t.test("a status page", async (t) => {
     t.notMatch(await german.locator("main").innerText(), /Operational|Major outage|Past incidents|Components/);
     t.strictSame(await findings(german), []);
     t.equal(await german.evaluate(noSideways), true, "nothing is wider than the screen");
+    await german.locator(".languages").getByText("العربية").click();
+    t.equal(await german.locator("html").getAttribute("dir"), "rtl");
+    t.strictSame(await findings(german), []);
+    for (const language of languages) {
+      await german.goto(`/status?lang=${language}`);
+      t.equal(await german.locator("html").getAttribute("lang"), language);
+      t.equal(await german.evaluate(noSideways), true, `${language}: nothing is wider than the screen`);
+      // Texts of a language that nobody has written yet may be longer than all of these.
+      if (!["en", "ar"].includes(language)) continue;
+      await german.evaluate(longer);
+      for (const width of [390, 1280]) {
+        await german.setViewportSize({ width, height: 800 });
+        t.equal(await german.evaluate(noSideways), true, `${language}: texts that are 40 % longer at ${width} px`);
+      }
+      await german.setViewportSize({ width: 390, height: 800 });
+    }
     await german.context().close();
     await subscribes(t, { browser, url, mailbox, scripts: false, email: "bea@example.org", german: true });
   });
 });
+
+/** Makes every text of a page longer by 40 %, as a pseudo-language does. */
+const longer = `
+  for (const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT); walker.nextNode(); ) {
+    const text = walker.currentNode;
+    if (text.data.trim() !== "") text.data += text.data.trim().slice(0, Math.ceil(text.data.trim().length * 0.4));
+  }`;
 
 const noSideways = "document.documentElement.scrollWidth <= document.documentElement.clientWidth";
 
@@ -284,6 +311,7 @@ async function subscribes(
     await browser.newContext({
       baseURL: url,
       javaScriptEnabled: scripts,
+      locale: visit.german === true ? "de-DE" : "en-GB",
       viewport: { width: 390, height: 800 },
       timezoneId: "Asia/Tokyo",
     }),
