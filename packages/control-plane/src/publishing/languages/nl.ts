@@ -134,7 +134,7 @@ export const nl: Texts = {
     sentText: "Als het adres nog niet is geabonneerd, ontvangt het een bevestigingslink.",
     webhookSent: "Controlecode verzonden",
     webhookSentText:
-      "De webhook ontvangt de controlecode binnen enkele seconden. Het abonnement geldt zodra het antwoord die herhaalt.",
+      "De webhook ontvangt de code binnen enkele seconden. Het abonnement geldt zodra het antwoord die herhaalt.",
     limit: "Te veel verzoeken vanaf uw netwerk. Probeer het over een uur opnieuw.",
     input: "Voer een geldig e-mailadres in, of een https-URL die vanaf internet bereikbaar is.",
     noMail: "E-mail is op deze pagina niet beschikbaar.",

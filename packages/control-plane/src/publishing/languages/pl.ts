@@ -70,7 +70,8 @@ export const pl: Texts = {
     soFar: "do tej pory",
     worst: "Najgorszy stan:",
     affected: (affected, total) =>
-      `Problemy dotyczą ${affected} z ${count(total, { one: "# komponentu", few: "# komponentów", many: "# komponentów" })}`,
+      `Problemy dotyczą ${affected} z ` +
+      count(total, { one: "# komponentu", few: "# komponentów", many: "# komponentów" }),
     working: (total) =>
       count(total, { one: "# komponent działa", few: "# komponenty działają", many: "# komponentów działa" }),
     silent: (total) => `bez aktualnych danych: ${total}`,

@@ -60,7 +60,7 @@ export const sv: Texts = {
     noDataYet: "Inga data ännu",
     uptime: (pct) => `${pct} % tillgänglighet`,
     method:
-      "Tillgängligheten är den andel av den övervakade tiden under de senaste 90 dagarna som saknar bekräftat avbrott. " +
+      "Tillgängligheten är andelen av den övervakade tiden under de senaste 90 dagarna utan bekräftat avbrott. " +
       "Nedsatt prestanda räknas som tillgänglig. Planerat underhåll och tid utan kontroller räknas inte med.",
     checked: "Kontrollerat",
     since: "sedan",

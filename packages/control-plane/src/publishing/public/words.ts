@@ -177,10 +177,8 @@ export class PageWords {
     const states = Object.entries(looks).map(([of, { letter }]) => [letter, this.t.state[of as ComponentState]]);
     const { down, stale, refreshed, yourZone, keys, imported } = this.t;
     const [, hours, minutes] = this.#texts.units;
-    return JSON.stringify({
-      ...Object.fromEntries(states),
-      ...{ down, stale, refreshed, yourZone, keys, imported, hours, minutes },
-    });
+    const own = { down, stale, refreshed, yourZone, keys, imported, hours, minutes };
+    return JSON.stringify({ ...Object.fromEntries(states), ...own });
   }
 }
 

@@ -67,8 +67,8 @@ export const subscriberRoutes: Route[] = [
     tag,
     summary: "Subscribe to a status page",
     description:
-      "JSON or a form with `email` or `webhook_url`, and optional `component_ids`, `time_zone` and `language`. An address " +
-      "gets a confirmation link, a webhook a challenge that its reply must repeat.",
+      "JSON or a form with `email` or `webhook_url`, and optional `component_ids`, `time_zone` and `language`. An " +
+      "address gets a confirmation link, a webhook a challenge that its reply must repeat.",
     replies: { 202: Accepted, 303: null },
     errors: [
       ...badBodies,

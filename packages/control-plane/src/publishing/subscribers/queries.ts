@@ -28,8 +28,8 @@ export interface SubscriberRow {
 }
 
 const columns = (sql: Db) => sql`
-  s.id, s.org_id, s.page_id, s.kind, s.address, s.host, s.token, s.secret, s.time_zone, s.language, s.state, s.component_ids,
-  s.asked_at, s.asked_count, s.created_at, s.confirmed_at, s.source`;
+  s.id, s.org_id, s.page_id, s.kind, s.address, s.host, s.token, s.secret, s.time_zone, s.language, s.state,
+  s.component_ids, s.asked_at, s.asked_count, s.created_at, s.confirmed_at, s.source`;
 
 /** The row of {@link SubscriberRow} among those who have left: the address itself is deleted. */
 const departureHash = (sql: Db, row: "d" | "n") =>
