@@ -56,7 +56,7 @@ t.test("a name or an address in a text stays whole", async (t) => {
       mail.imported(name),
       mail.confirmTitle(name),
     ])
-      t.match(text, name, `${language}: ${text}`);
+      t.ok(text.includes(name), `${language}: ${text}`);
     t.equal(page.statusOf("Acme Status"), "Acme Status", language);
   }
 });

@@ -542,22 +542,25 @@ t.test("a page in the language of its visitors", async (t) => {
     ] as const) {
       const page = await read("/status", accept);
       t.match(page.text, `<html lang="${lang}"`, `${accept}`);
-      t.match(page.text, textsOf(lang).page.banner.major_outage, `${accept}`);
+      t.ok(page.text.includes(textsOf(lang).page.banner.major_outage), `${accept}`);
       t.match(page.headers.get("vary"), /accept-language/i);
       matchObject(t, (await read("/api/public/v1/status", accept)).body.overall, { label: "Major System Outage" });
     }
   for (const lang of languages) {
     const { page, dir } = textsOf(lang);
     const { text } = await read(`/status?lang=${lang.toLowerCase()}`, "sv");
-    t.match(text, page.outage.major_outage("Shop"), lang);
+    t.ok(text.includes(page.outage.major_outage("Shop")), lang);
     t.equal(/<html[^>]* dir="rtl"/.test(text), dir === "rtl", lang);
     t.ok(gzipSync(text).length < 40_000, `${lang}: ${gzipSync(text).length} bytes`);
     // Links keep the choice.
     t.match(text, `/status/incidents/${incident}?lang=${lang}"`);
     t.match(text, `data-live="/status?lang=${lang}&amp;fragment=1"`);
-    t.match((await read(`/status?lang=${lang}&fragment=1`)).text, page.outage.major_outage("Shop"), lang);
-    t.match((await read(`/status/incidents/${incident}?lang=${lang}`)).text, page.outage.major_outage("Shop"), lang);
-    t.match((await read(`/status/incidents/${newId()}?lang=${lang}`)).text, page.missingIncident.heading, lang);
+    t.ok((await read(`/status?lang=${lang}&fragment=1`)).text.includes(page.outage.major_outage("Shop")), lang);
+    t.ok(
+      (await read(`/status/incidents/${incident}?lang=${lang}`)).text.includes(page.outage.major_outage("Shop")),
+      lang,
+    );
+    t.ok((await read(`/status/incidents/${newId()}?lang=${lang}`)).text.includes(page.missingIncident.heading), lang);
   }
   t.match((await read("/status?lang=tlh", "sv")).text, '<html lang="sv"', "an unknown one is ignored");
   t.match((await read("/api/public/v1/incidents.rss", "sv")).text, "<language>en</language>");

@@ -126,10 +126,10 @@ t.test("mails are in the language of the subscription, else of the page", async 
     const { mail, dir } = textsOf(language ?? "de");
     const confirmation = decoded(`${name}@example.org`);
     t.match(confirmation, `<html lang="${language ?? "de"}" dir="${dir}">`, name);
-    t.match(confirmation, mail.confirmText, name);
+    t.ok(confirmation.includes(mail.confirmText), name);
     const form = await ask("GET", `/status/subscribe?lang=${language ?? "de"}`, undefined, { accept: "text/html" });
     const shown = language === "fr" ? "de" : (language ?? "de");
-    t.match(form.text, textsOf(shown).subscription.subscribe, name);
+    t.ok(form.text.includes(textsOf(shown).subscription.subscribe), name);
     t.match(form.text, `name="language" value="${shown}"`, name);
   }
   matchObject(t, await ask("POST", path, { email: "x@example.org", language: "tlh" }), {
