@@ -4,7 +4,7 @@ import { getOrMake } from "../../platform/caches.ts";
 import type { Language } from "./schema.ts";
 
 /** What the branding of a page says about its language: `languages` where it is `auto`. */
-export interface LanguageChoice {
+interface LanguageChoice {
   language: Language | "auto";
   /** Absent in a stored branding that is older than the field. */
   languages?: readonly Language[] | null;

@@ -14,7 +14,7 @@ import { sv } from "./sv.ts";
 import { uk } from "./uk.ts";
 import { zhHans } from "./zh-Hans.ts";
 
-export { askedLanguage, type LanguageChoice, languageOf, preferredLanguage } from "./choice.ts";
+export { askedLanguage, languageOf, preferredLanguage } from "./choice.ts";
 export type { Texts };
 
 const catalogue: Record<Language, Texts> = {
