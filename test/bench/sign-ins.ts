@@ -4,10 +4,10 @@ import { newId } from "@statusmesh/shared/ids";
 import { Pool } from "undici";
 import { agentIn, castIn } from "../harness/cast.ts";
 import { tempFolder } from "../harness/folder.ts";
-import { startControlPlane } from "../harness/processes.ts";
+import { postmasterOf, startControlPlane } from "../harness/processes.ts";
 import { batchOf, chunked, runOf, slotIn } from "../harness/results.ts";
 import { insertTargets, openEmbedded } from "../harness/targets.ts";
-import { type Measured, rounded, sleep } from "./measure.ts";
+import { cpuSecondsOfAll, type Measured, rounded, sleep } from "./measure.ts";
 import { nodeArgs, percentile, withTeardown } from "./scope.ts";
 
 const region = "bench";
@@ -83,7 +83,11 @@ export async function run(): Promise<Measured> {
     const right = { new: [] as number[], known: [] as number[] };
     const answers = new Map<number, number>();
 
+    const postmaster = postmasterOf(folder);
+    const measured = [controlPlane.pid, ...(postmaster === null ? [] : [postmaster])];
+    const cores = { calm: 0, flood: 0 };
     for (const { flood, secs } of phases) {
+      const cpuBefore = cpuSecondsOfAll(measured);
       const { batch, health } = times[flood ? "flood" : "calm"];
       const ends = Date.now() + secs * 1000;
       const tasks: Promise<unknown>[] = [];
@@ -129,6 +133,8 @@ export async function run(): Promise<Measured> {
           : []),
       ]);
       await Promise.all(tasks);
+      const all = phases.reduce((sum, phase) => sum + (phase.flood === flood ? phase.secs : 0), 0);
+      cores[flood ? "flood" : "calm"] += (cpuSecondsOfAll(measured) - cpuBefore) / all;
     }
     await Promise.all([agents.close(), owners.close(), browsers.close()]);
     await controlPlane.stop();
@@ -153,6 +159,9 @@ export async function run(): Promise<Measured> {
       healthz_p99_ms: [p99(times.calm.health), p99(times.flood.health)].map((ms) => rounded(ms, 0)),
       right_password_max_ms: rounded(rightMs, 0),
       known_browser_max_ms: rounded(knownMs, 0),
+      // With PostgreSQL, over every try.
+      cpu_ms_per_wrong: rounded(((cores.flood - cores.calm) * 1000) / floodPerSecond),
+      calm_cores: rounded(cores.calm),
       answers: Object.fromEntries(answers),
     };
   });
@@ -160,7 +169,7 @@ export async function run(): Promise<Measured> {
 
 /** Three accounts with the same password; returns their addresses. */
 async function accounts(sql: Sql): Promise<string[]> {
-  const hash = await hashPassword(password);
+  const hash = await hashPassword({}, password);
   const people = await Promise.all([castIn(sql), castIn(sql), castIn(sql)]);
   for (const { olga } of people) await sql`update users set password_hash = ${hash} where id = ${olga.userId}`;
   return people.map(({ olga }) => olga.email);

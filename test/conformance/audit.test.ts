@@ -3,7 +3,8 @@ import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { allRoutes } from "@statusmesh/control-plane/app";
 import { makeChallenge } from "@statusmesh/control-plane/access/auth/passkeys/challenges";
-import { hashPassword, hashWith } from "@statusmesh/control-plane/access/auth/passwords";
+import { hashPassword } from "@statusmesh/control-plane/access/auth/passwords";
+import { cheapHash } from "@statusmesh/control-plane/testing/world";
 import { codeAt, stepAt } from "@statusmesh/control-plane/access/auth/second-factor/totp";
 import { actionWords, entryInWords } from "@statusmesh/control-plane/access/orgs/words";
 import { softwareAuthenticator } from "@statusmesh/control-plane/testing/authenticator";
@@ -50,8 +51,7 @@ const url = await serveHere(t, database, {
   SM_EMAIL__SMTP_URL: "smtp://127.0.0.1:9",
   ...centralAccounts,
 });
-t.teardown(hashWith({ log2N: 10, r: 8, p: 1 }));
-const password = await hashPassword("correct horse battery");
+const password = await hashPassword({ hashCost: cheapHash }, "correct horse battery");
 const totpSecret = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ";
 const anonymous = connect(t, url, null);
 const traceId = "ab".repeat(16);

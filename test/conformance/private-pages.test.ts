@@ -1,6 +1,5 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import { hashWith } from "@statusmesh/control-plane/access/auth/passwords";
 import { allPages } from "@statusmesh/control-plane/app";
 import { isForVisitors, type Route } from "@statusmesh/control-plane/platform/http/route";
 import { newId } from "@statusmesh/shared/ids";
@@ -17,7 +16,6 @@ import { make } from "./isolation/things.ts";
  * routes and pages, so that a new one is covered at once; replies are searched for texts that only the page has.
  */
 
-t.teardown(hashWith({ log2N: 10, r: 8, p: 1 }));
 const base = "status.example.org";
 const publicHost = "watch.example.org";
 const database = await cloneDatabase(t);

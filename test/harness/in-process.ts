@@ -3,6 +3,7 @@ import { type Config, loadConfig } from "@statusmesh/control-plane/config/config
 import { StartupError } from "@statusmesh/control-plane/config/startup-error";
 import { type Log, silentLog } from "@statusmesh/control-plane/platform/process/log";
 import { serve } from "@statusmesh/control-plane/serve";
+import { cheapHash } from "@statusmesh/control-plane/testing/world";
 import type { TestDatabase } from "./database.ts";
 import { type Teardown, tempFolder } from "./folder.ts";
 
@@ -24,7 +25,7 @@ export async function serveHere(
     cwd: tempFolder(t, "here"),
     endpointNames,
   });
-  const running = await serve(config, { now: () => Date.now() }, log, { checkReplies: true });
+  const running = await serve(config, { now: () => Date.now() }, log, { checkReplies: true, hashCost: cheapHash });
   t.teardown(() => running.stop());
   return running.url;
 }

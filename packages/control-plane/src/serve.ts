@@ -81,7 +81,7 @@ export async function serve(
   config: Config,
   clock: Clock,
   log: Log,
-  options: { checkReplies?: boolean } = {},
+  options: { checkReplies?: boolean } & Pick<System, "hashCost"> = {},
 ): Promise<Running> {
   // The port first: a second instance must not touch the database of the first.
   const { server, url, answer } = await listen(config);
@@ -89,7 +89,8 @@ export async function serve(
     const database = await openConfiguredDatabase(config, log);
     let metrics: ServedMetrics | null = null;
     try {
-      const system = makeSystem(config, database.sql, clock, log);
+      const { hashCost } = options;
+      const system = { ...makeSystem(config, database.sql, clock, log), ...(hashCost && { hashCost }) };
       metrics = await openConfiguredMetrics(system);
       return await run(system, database, { server, url, answer }, metrics, options);
     } catch (error) {

@@ -42,6 +42,13 @@ export interface AbuseLists {
   reload(): void;
 }
 
+/** Parameters of scrypt (RFC 7914). */
+export interface HashCost {
+  readonly log2N: number;
+  readonly r: number;
+  readonly p: number;
+}
+
 /** Shared by all requests of a process. */
 export interface System {
   /** The pool; or, inside {@link inTransaction}, the one connection that holds the transaction. */
@@ -51,6 +58,8 @@ export interface System {
   readonly config: Config;
   readonly sealer: Sealer;
   readonly abuse: AbuseLists;
+  /** Parameters of scrypt for new password hashes; absent: those of `access/auth/passwords.ts`. */
+  readonly hashCost?: HashCost;
   /** The default certificate authorities with those of `channels.ca_file`; null: the default ones. */
   readonly authorities: SecureContext | null;
   /** Inside {@link inTransaction}: what {@link afterCommit} has put off. */

@@ -5,7 +5,7 @@ import { newId } from "@statusmesh/shared/ids";
 import { openAbuseLists } from "../access/abuse/service.ts";
 import { endpointNames } from "../alerting/channels/kinds/index.ts";
 import { loadConfig } from "../config/config.ts";
-import { type AgentCtx, type Ctx, scopes, type System } from "../platform/context.ts";
+import { type AgentCtx, type Ctx, type HashCost, scopes, type System } from "../platform/context.ts";
 import { makeSealer } from "../platform/crypto/seal.ts";
 import { hashToken, newToken } from "../platform/crypto/token.ts";
 import type { Log } from "../platform/process/log.ts";
@@ -29,6 +29,9 @@ export interface World extends TestDatabase {
   readonly log: KeptLog;
   readonly system: System;
 }
+
+/** Tests of what happens around password hashes do not wait for them. */
+export const cheapHash: HashCost = { log2N: 10, r: 8, p: 1 };
 
 /** Default key of the sealer in tests. */
 const testKey = Buffer.alloc(32, 7);
@@ -56,6 +59,7 @@ export async function openWorld(t: Teardown, { env = {} }: { env?: Record<string
       config,
       sealer: makeSealer(testKey),
       abuse: openAbuseLists(config.abuse, log),
+      hashCost: cheapHash,
       authorities: trustedAuthorities(config.channels.ca_file),
     },
   };

@@ -4,8 +4,8 @@ import { newId } from "@statusmesh/shared/ids";
 import { inTransaction } from "../../platform/context.ts";
 import { hour, minute, second } from "../../testing/clock.ts";
 import { asking, newMember, serveWhole, withToken } from "../../testing/whole-app.ts";
-import { newOrg, openWorld, refusal } from "../../testing/world.ts";
-import { hashPassword, hashWith, requireStrong, verifyPassword } from "./passwords.ts";
+import { cheapHash, newOrg, openWorld, refusal } from "../../testing/world.ts";
+import { hashPassword, requireStrong, verifyPassword } from "./passwords.ts";
 import { succeeded, takeTurn } from "./sign-in-turns.ts";
 import { makeSignInLink, resetSignIn } from "./service.ts";
 import { openWaitingPlaces } from "./waiting-places.ts";
@@ -48,8 +48,7 @@ async function byLink(userId: string) {
   return { cookie: cookiesOf(reply.headers), ask: browser(cookiesOf(reply.headers)) };
 }
 
-const cheap = { log2N: 10, r: 8, p: 1 };
-const stored = hashPassword(good, cheap);
+const stored = hashPassword(system, good);
 
 /** An owner with the password `good`, and their browser. */
 async function withPassword() {
@@ -59,19 +58,15 @@ async function withPassword() {
   return { owner, email: await addressOf(owner.userId), first, device: first.cookie };
 }
 
-// The tests after the first hash at a low cost.
-let restoreCost = (): void => undefined;
-t.teardown(() => restoreCost());
-
 t.test("a password is hashed after NFC, with parameters that are stored and raised", async (t) => {
-  const composed = await hashPassword("Pässwörter sind lang");
+  const composed = await hashPassword({}, "Pässwörter sind lang");
   t.match(composed, /^scrypt:15:8:3:[\w-]{22}:[\w-]{43}$/);
-  t.strictSame(await verifyPassword("Pa\u0308sswo\u0308rter sind lang", composed), { matches: true, outdated: false });
-  const old = await hashPassword(good, cheap);
-  t.strictSame(await verifyPassword(good, old), { matches: true, outdated: true });
-  t.strictSame(await verifyPassword(`${good}!`, old), { matches: false, outdated: false });
-  restoreCost = hashWith(cheap);
-  t.strictSame(await verifyPassword(good, null), { matches: false, outdated: false });
+  const typed = "Pa\u0308sswo\u0308rter sind lang";
+  t.strictSame(await verifyPassword({}, typed, composed), { matches: true, outdated: false });
+  const old = await stored;
+  t.strictSame(await verifyPassword({}, good, old), { matches: true, outdated: true });
+  t.strictSame(await verifyPassword({}, `${good}!`, old), { matches: false, outdated: false });
+  t.strictSame(await verifyPassword({ hashCost: cheapHash }, good, null), { matches: false, outdated: false });
 });
 
 t.test("weak passwords are refused with a reason", async (t) => {
@@ -119,6 +114,11 @@ t.test("at most so many run, a visitor waits once, and those with the fewest cal
   t.ok(leaveKnown);
   leaveKnown!();
   t.ok(await waiting[0]);
+  const slow = openWaitingPlaces(1, 10);
+  const leave = await slow.enter("first", false);
+  t.equal(await slow.enter("second", false), null, "a call waits for a limited time");
+  leave!();
+  t.ok(await slow.enter("second", false));
   t.strictSame(order, ["flood", "flood 3 refused", "late refused", "flood 19 refused", "known", "flood 0"]);
 });
 
@@ -163,15 +163,45 @@ t.test("failures are counted over all replicas, and then each try waits for its 
   );
 });
 
+t.test("a try that waits, or finds no place, asks neither the database nor the thread pool", async (t) => {
+  const address = `${newId()}@example.org`;
+  for (let n = 0; n < 10; n++) await takeTurn(system, { address, visitor: `w${n}` });
+  const send = (ask = browser()) => ask("POST", "/api/v1/sessions", { email: address, password: good });
+  matchObject(t, await send(), { status: 429, body: { error: { details: { scope: "per_address_sign_in" } } } });
+  const same = browser();
+  let tries: ReturnType<typeof same>[] = [];
+  await sql.begin(async (other) => {
+    await other`lock table users, sign_in_turns, login_attempts in access exclusive mode`;
+    clock.advance(second);
+    const waiting = await send();
+    matchObject(t, waiting, { status: 429, body: { error: { details: { scope: "per_address_sign_in" } } } });
+    t.equal(waiting.headers.get("retry-after"), "29");
+    // The first try of a visitor holds the only place, the second waits for it, and the third finds none.
+    tries = Array.from({ length: 3 }, () => same("POST", "/api/v1/sessions", { email: "a@b.c", password: good }));
+    matchObject(t, await Promise.race(tries), {
+      status: 429,
+      body: { error: { details: { scope: "sign_in_capacity" } } },
+    });
+  });
+  await Promise.all(tries);
+  // Another process may have forgotten the failures since.
+  await sql`delete from sign_in_turns`;
+  t.equal((await send()).status, 429);
+  clock.advance(5 * second);
+  t.equal((await send()).status, 401);
+  await sql`delete from login_attempts`;
+});
+
 t.test("a try is settled in the order in which tries lock their counters, so that none deadlocks", async (t) => {
   // Of two counters either may be the one that is locked first.
-  for (const n of [0, 1]) {
+  for (const n of [0, 1, 2, 3]) {
     await sql`delete from sign_in_turns`;
-    const turn = await takeTurn(system, { code: `code ${n}`, visitor: `same ${n}` });
-    let settled: Promise<void> | undefined;
+    const counted = { code: `code ${n % 2}`, visitor: `same ${n % 2}` };
+    const turn = await takeTurn(system, counted);
+    let settled: Promise<unknown> | undefined;
     await sql.begin(async (other) => {
       await other`select from sign_in_turns order by key_hash limit 1 for update`;
-      settled = inTransaction(system, async (tx) => await succeeded(tx, turn));
+      settled = n < 2 ? inTransaction(system, async (tx) => succeeded(tx, turn)) : takeTurn(system, counted);
       const waiting = async () =>
         await sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
       while ((await waiting()).length === 0);

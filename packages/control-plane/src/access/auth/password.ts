@@ -12,7 +12,7 @@ import { takeCodeTurn, useCode } from "./second-factor/codes.ts";
 import { complete, leavePending, requireOpened } from "./second-factor/pending.ts";
 import { hasSecondFactor } from "./second-factor/queries.ts";
 import { updateSecondFactor } from "./session-queries.ts";
-import { crowded, succeeded, takeTurn, type Turn, withdrawn } from "./sign-in-turns.ts";
+import { crowded, refuseWaiting, succeeded, takeTurn, type Turn, withdrawn } from "./sign-in-turns.ts";
 import { openWaitingPlaces } from "./waiting-places.ts";
 
 /** The thread pool is one per process. */
@@ -49,16 +49,21 @@ async function provePassword(
   { email, password, field = null }: { email: string; password: string; field?: string | null },
   { ip, device }: Prover,
 ): Promise<Proven> {
-  const account = await factorQueries.selectAccount(system.sql, email);
-  const known = device !== null && device.userId === account?.id && device.revision === account.factor_revision;
+  const select = async () => await factorQueries.selectAccount(system.sql, email);
+  const owner = device === null ? null : await select();
+  const known = device !== null && device.userId === owner?.id && device.revision === owner.factor_revision;
   const visitor = addressKey(ip);
+  const counted = known ? { device: device.id } : { address: email, visitor };
+  refuseWaiting(system, counted);
   return await withPlace(known ? `device ${device.id}` : visitor, known, async () => {
-    const turn = await takeTurn(system, known ? { device: device.id } : { address: email, visitor });
-    const { matches, outdated } = await verifyPassword(password, account?.password_hash ?? null);
+    const turn = await takeTurn(system, counted);
+    // Without a device cookie the database is asked for nothing before the try may be judged.
+    const account = device === null ? await select() : owner;
+    const { matches, outdated } = await verifyPassword(system, password, account?.password_hash ?? null);
     if (!matches || account === null) throw wrong(field);
     const sender = known ? device.id : null;
     if (!outdated) return { account, turn, device: sender };
-    const hash = await hashPassword(password);
+    const hash = await hashPassword(system, password);
     await factorQueries.updatePassword(system.sql, account.id, account.password_hash, hash);
     return { account: { ...account, password_hash: hash }, turn, device: sender };
   });
@@ -182,7 +187,7 @@ export async function setPassword(
   const known = await factorQueries.selectKnownNames(ctx.sql, ctx.userId);
   await requireStrong(password, knownWords(ctx, known));
   const before = await currentPassword(ctx, current, prover);
-  const hash = await hashInTurn(password, ctx.userId);
+  const hash = await hashInTurn(ctx, password, ctx.userId);
   return await inTransaction(ctx, async (tx) => {
     await lockUser(tx.sql, ctx.userId);
     if (!(await factorQueries.updatePassword(tx.sql, ctx.userId, before, hash))) throw wrong("/current");
@@ -206,8 +211,8 @@ async function currentPassword(ctx: Ctx, current: string | undefined, prover: Pr
 }
 
 /** The hash of a new password, made when the thread pool has a place. */
-const hashInTurn = async (password: string, userId: string): Promise<string> =>
-  await withPlace(`user ${userId}`, true, () => hashPassword(password));
+const hashInTurn = async (system: System, password: string, userId: string): Promise<string> =>
+  await withPlace(`user ${userId}`, true, () => hashPassword(system, password));
 
 /**
  * Runs `work`, which derives keys, when the thread pool has a place: at most two at a time, and one waits per visitor.
@@ -230,7 +235,7 @@ export async function withPlace<T>(visitor: string, known: boolean, work: () => 
 export async function hashNewPassword(system: System, password: string, names: readonly string[]): Promise<string> {
   requireMethod(system.config, "password");
   await requireStrong(password, knownWords(system, names));
-  return await hashInTurn(password, names.join());
+  return await hashInTurn(system, password, names.join());
 }
 
 /** Sets the first password of an account that the transaction has created. */

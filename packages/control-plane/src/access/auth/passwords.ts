@@ -1,6 +1,7 @@
 import { type BinaryLike, randomBytes, scrypt, type ScryptOptions, timingSafeEqual } from "node:crypto";
 import { promisify } from "node:util";
 import { AppError } from "@statusmesh/shared/errors";
+import type { HashCost, System } from "../../platform/context.ts";
 
 const derive = promisify<BinaryLike, BinaryLike, number, ScryptOptions, Buffer>(scrypt);
 
@@ -10,24 +11,11 @@ const maxLength = 256;
 /** Code points that are left after everything that is known of the person is taken out. */
 const minOwn = 6;
 
-/** Parameters of scrypt (RFC 7914): 32 MiB and about 0.25 s of a core. */
-interface Cost {
-  log2N: number;
-  r: number;
-  p: number;
-}
-let currentCost: Cost = { log2N: 15, r: 8, p: 3 };
+/** 32 MiB and about 0.25 s of a core. */
+const usualCost: HashCost = { log2N: 15, r: 8, p: 3 };
 const hashBytes = 32;
 
-/**
- * For tests of what happens around a hash: new hashes, and the one of an absent account, take these parameters, until
- * the returned function is called.
- */
-export function hashWith(cost: Cost): () => void {
-  const before = currentCost;
-  currentCost = cost;
-  return () => void (currentCost = before);
-}
+type Costs = Pick<System, "hashCost">;
 
 /** The password as it is hashed: the same character typed on two keyboards is the same bytes (NFC). */
 const normalised = (password: string): string => password.normalize("NFC");
@@ -57,10 +45,11 @@ export async function requireStrong(password: string, known: readonly string[], 
 }
 
 /** The stored form: `scrypt:<log2 N>:<r>:<p>:<salt>:<hash>`, in base64url. Takes 0.25 s in the thread pool. */
-export async function hashPassword(password: string, cost: Cost = currentCost): Promise<string> {
+export async function hashPassword({ hashCost = usualCost }: Costs, password: string): Promise<string> {
   const salt = randomBytes(16);
-  const hash = await derived(password, salt, cost);
-  return ["scrypt", cost.log2N, cost.r, cost.p, salt.toString("base64url"), hash.toString("base64url")].join(":");
+  const hash = await derived(password, salt, hashCost);
+  const { log2N, r, p } = hashCost;
+  return ["scrypt", log2N, r, p, salt.toString("base64url"), hash.toString("base64url")].join(":");
 }
 
 /**
@@ -68,19 +57,20 @@ export async function hashPassword(password: string, cost: Cost = currentCost): 
  * Null, for an account without a password, takes as long and never matches.
  */
 export async function verifyPassword(
+  { hashCost = usualCost }: Costs,
   password: string,
   stored: string | null,
 ): Promise<{ matches: boolean; outdated: boolean }> {
-  const { cost, salt, hash } = stored === null ? decoy() : partsOf(stored);
+  const { cost, salt, hash } = stored === null ? decoy(hashCost) : partsOf(stored);
   const made = await derived(password, salt, cost);
   const matches = timingSafeEqual(made, hash) && stored !== null;
-  const { log2N, r, p } = currentCost;
+  const { log2N, r, p } = hashCost;
   return { matches, outdated: matches && (cost.log2N !== log2N || cost.r !== r || cost.p !== p) };
 }
 
-const decoy = () => ({ cost: currentCost, salt: Buffer.alloc(16), hash: Buffer.alloc(hashBytes) });
+const decoy = (cost: HashCost) => ({ cost, salt: Buffer.alloc(16), hash: Buffer.alloc(hashBytes) });
 
-function partsOf(stored: string): { cost: Cost; salt: Buffer; hash: Buffer } {
+function partsOf(stored: string): { cost: HashCost; salt: Buffer; hash: Buffer } {
   const [, log2N, r, p, salt, hash] = stored.split(":");
   return {
     cost: { log2N: Number(log2N), r: Number(r), p: Number(p) },
@@ -89,5 +79,5 @@ function partsOf(stored: string): { cost: Cost; salt: Buffer; hash: Buffer } {
   };
 }
 
-const derived = (password: string, salt: Buffer, { log2N, r, p }: Cost): Promise<Buffer> =>
+const derived = (password: string, salt: Buffer, { log2N, r, p }: HashCost): Promise<Buffer> =>
   derive(normalised(password), salt, hashBytes, { N: 2 ** log2N, r, p, maxmem: 2 * 128 * 2 ** log2N * r });

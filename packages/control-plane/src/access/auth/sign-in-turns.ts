@@ -1,6 +1,9 @@
 import { createHash } from "node:crypto";
+import { LRUCache } from "lru-cache";
 import { AppError } from "@statusmesh/shared/errors";
 import { hourMs, minuteMs } from "@statusmesh/shared/time";
+import type { Config } from "../../config/config.ts";
+import { atMost, getOrMake } from "../../platform/caches.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import * as turnQueries from "./turn-queries.ts";
@@ -24,11 +27,46 @@ export interface Turn {
   readonly keys: readonly { kind: keyof typeof limits; hash: Buffer }[];
 }
 
+/**
+ * When the next try of a waiting counter is judged, as last read. Another process may have forgotten its failures since,
+ * so it counts for `memoryMs`: a flood of tries then costs a statement per counter and `memoryMs`, and no hash.
+ */
+const waits = new WeakMap<Config, LRUCache<string, { nextAt: number; readAt: number }>>();
+const memoryMs = 5_000;
+const maxWaits = 50_000;
+
+const waitsOf = ({ config }: System) =>
+  getOrMake(waits, config, () => new LRUCache<string, { nextAt: number; readAt: number }>(atMost(maxWaits)));
+
+const nameOf = (hash: Buffer): string => hash.toString("base64url");
+
+const keysOf = (counted: Counted): Turn["keys"] =>
+  Object.entries(counted).map(([kind, value]) => ({
+    kind: kind as keyof typeof limits,
+    hash: createHash("sha256").update(`${kind}:${value}`).digest(),
+  }));
+
+/** Throws RATE_LIMITED for a try that {@link takeTurn} would refuse, as far as this process knows. */
+export function refuseWaiting(system: System, counted: Counted): void {
+  const now = system.clock.now();
+  for (const { kind, hash } of keysOf(counted)) {
+    const wait = waitsOf(system).get(nameOf(hash));
+    if (wait !== undefined && wait.nextAt > now && Math.abs(now - wait.readAt) < memoryMs)
+      throw tooEarly(kind, wait.nextAt - now);
+  }
+}
+
+const tooEarly = (kind: keyof typeof limits, waitMs: number) =>
+  rateLimited(`per_${kind}_sign_in`, waitMs, { limit: limits[kind] });
+
 /** The tries were right: they are no failures, and the account's own failures are forgotten. */
 export async function succeeded(system: System, ...turns: Turn[]): Promise<void> {
   for (const { kind, hash } of inLockOrder(turns))
     if (kind === "visitor") await turnQueries.giveBack(system.sql, hash);
-    else await turnQueries.deleteTurn(system.sql, hash);
+    else {
+      await turnQueries.deleteTurn(system.sql, hash);
+      waitsOf(system).delete(nameOf(hash));
+    }
 }
 
 /** The try was neither right nor wrong: it is no failure, and the failures before it stay. */
@@ -45,10 +83,7 @@ const inLockOrder = (turns: readonly Turn[]) =>
  * time to wait; such a try counts nowhere.
  */
 export async function takeTurn(system: System, counted: Counted): Promise<Turn> {
-  const keys = Object.entries(counted).map(([kind, value]) => ({
-    kind: kind as keyof typeof limits,
-    hash: createHash("sha256").update(`${kind}:${value}`).digest(),
-  }));
+  const keys = keysOf(counted);
   const now = system.clock.now();
   const refused = await inTransaction(system, async (tx) => {
     const states = await turnQueries.lockTurns(
@@ -58,7 +93,7 @@ export async function takeTurn(system: System, counted: Counted): Promise<Turn> 
     );
     const next = keys.map(({ kind, hash }) => {
       const state = states.find(({ key_hash }) => key_hash.equals(hash))!;
-      return { kind, ...afterTry(state, limits[kind], now) };
+      return { kind, hash, ...afterTry(state, limits[kind], now) };
     });
     const waiting = next.filter(({ waitMs }) => waitMs > 0).sort((a, b) => b.waitMs - a.waitMs)[0];
     if (waiting !== undefined) return waiting;
@@ -68,9 +103,9 @@ export async function takeTurn(system: System, counted: Counted): Promise<Turn> 
     );
     return null;
   });
-  if (refused !== null)
-    throw rateLimited(`per_${refused.kind}_sign_in`, refused.waitMs, { limit: limits[refused.kind] });
-  return { keys };
+  if (refused === null) return { keys };
+  waitsOf(system).set(nameOf(refused.hash), { nextAt: now + refused.waitMs, readAt: now });
+  throw tooEarly(refused.kind, refused.waitMs);
 }
 
 /** The state after one more failure, or the time to wait before it may be judged. */

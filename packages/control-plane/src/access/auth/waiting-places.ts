@@ -6,6 +6,8 @@ import { atMost } from "../../platform/caches.ts";
 /** One core stays free for everything else. */
 const maxRunning = Math.max(1, Math.min(2, availableParallelism() - 1));
 const maxWaiting = 20;
+/** On a machine where hashes take seconds, twenty of them outlast the connection of the last one that waits (75 s). */
+const longestWaitMs = 10_000;
 const maxVisitors = 50_000;
 const memoryMs = 10 * minuteMs;
 
@@ -30,7 +32,7 @@ export interface WaitingPlaces {
  * At most two calls at a time, and twenty that wait, one per visitor. Visitors with the fewest calls of the last ten
  * minutes go first and take the place of others, so that a flood holds nobody else up.
  */
-export function openWaitingPlaces(running = maxRunning): WaitingPlaces {
+export function openWaitingPlaces(running = maxRunning, longestMs = longestWaitMs): WaitingPlaces {
   let free = running;
   let waiting: Waiting[] = [];
   const calls = new LRUCache<string, number>({ ...atMost(maxVisitors), ttl: memoryMs, ttlAutopurge: false });
@@ -62,12 +64,16 @@ export function openWaitingPlaces(running = maxRunning): WaitingPlaces {
         last.refuse();
       }
       return await new Promise((resolve) => {
-        waiting.push({
-          visitor,
-          weight,
-          enter: () => resolve(leave),
-          refuse: () => resolve(null),
-        });
+        const settle = (result: (() => void) | null): void => {
+          clearTimeout(timer);
+          resolve(result);
+        };
+        const own = { visitor, weight, enter: () => settle(leave), refuse: () => settle(null) };
+        const timer = setTimeout(() => {
+          waiting = waiting.filter((one) => one !== own);
+          resolve(null);
+        }, longestMs);
+        waiting.push(own);
       });
     },
   };

@@ -73,7 +73,7 @@ export async function enterWithPassword(
   return await withPlace(visitor, false, async () => {
     const exceeded = await countEvent(system.sql, [cap], system.clock.now());
     if (exceeded !== null) throw rateLimited(cap.scope, exceeded.leftMs, { limit: maxWrong });
-    if (!(await isPasswordOf(page, password))) throw noAccess("The password is wrong.");
+    if (!(await isPasswordOf(system, page, password))) throw noAccess("The password is wrong.");
     await takeBackEvent(system.sql, cap);
     return await readerCookie(system, page);
   });

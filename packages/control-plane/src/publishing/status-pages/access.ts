@@ -1,8 +1,11 @@
+import { createHmac, randomBytes } from "node:crypto";
+import { LRUCache } from "lru-cache";
 import { AppError } from "@statusmesh/shared/errors";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { addressList } from "@statusmesh/shared/net/address";
 import { hashPassword, verifyPassword, withPlace } from "../../access/auth/service.ts";
-import type { Ctx } from "../../platform/context.ts";
+import { atMost } from "../../platform/caches.ts";
+import type { Ctx, System } from "../../platform/context.ts";
 import type { Access, AccessInput } from "./access-schema.ts";
 import type { StatusPageRow } from "./queries.ts";
 
@@ -43,7 +46,7 @@ export async function newAccess(ctx: Ctx, input: AccessInput | undefined): Promi
   const access = accessRules(input);
   const { password } = input;
   const hash =
-    password === undefined ? null : await withPlace(`user ${ctx.userId}`, true, () => hashPassword(password));
+    password === undefined ? null : await withPlace(`user ${ctx.userId}`, true, () => hashPassword(ctx, password));
   return { access, hash };
 }
 
@@ -66,9 +69,17 @@ export const isPrivate = ({ access }: Pick<StatusPageRow, "access">): boolean =>
 
 /** Whether this is the password of the page. It takes 0.25 s. */
 export const isPasswordOf = async (
+  system: System,
   { access_password: hash }: Pick<StatusPageRow, "access_password">,
   password: string,
-): Promise<boolean> => (await verifyPassword(password, hash)).matches;
+): Promise<boolean> => (await verifyPassword(system, password, hash)).matches;
+
+/**
+ * The last password that was compared with a hash, so that a plan which is repeated derives no key. It is a keyed digest
+ * that ends with the process: a stored one would be faster to guess than scrypt.
+ */
+const compared = new LRUCache<string, { digest: string; matches: boolean }>(atMost(10_000));
+const processKey = randomBytes(32);
 
 /** The ids of those pages whose stored password is the given one. Throws RATE_LIMITED. */
 export async function pagesWithPasswords(
@@ -76,9 +87,17 @@ export async function pagesWithPasswords(
   pages: readonly { page: Pick<StatusPageRow, "id" | "access_password"> | null; password: unknown }[],
 ): Promise<ReadonlySet<string>> {
   const same = new Set<string>();
-  for (const { page, password } of pages)
-    if (page !== null && page.access_password !== null && typeof password === "string" && password.length <= maxTyped)
-      if (await withPlace(`user ${ctx.userId}`, true, () => isPasswordOf(page, password))) same.add(page.id);
+  for (const { page, password } of pages) {
+    if (page === null || page.access_password === null) continue;
+    if (typeof password !== "string" || password.length > maxTyped) continue;
+    const digest = createHmac("sha256", processKey).update(password).digest("base64url");
+    let last = compared.get(page.access_password);
+    if (last?.digest !== digest) {
+      last = { digest, matches: await withPlace(`user ${ctx.userId}`, true, () => isPasswordOf(ctx, page, password)) };
+      compared.set(page.access_password, last);
+    }
+    if (last.matches) same.add(page.id);
+  }
   return same;
 }
 

@@ -9,6 +9,8 @@ import { createTargets } from "../../monitoring/targets/create.ts";
 import { newTarget } from "../../testing/scene.ts";
 import { asking, serveWhole, signedIn } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
+import { hashPassword, withPlace } from "../../access/auth/service.ts";
+import { pagesWithPasswords } from "./access.ts";
 import { statusPageRoutes } from "./api.ts";
 
 const world = await openWorld(t);
@@ -618,4 +620,19 @@ t.test("a time zone is stored by its canonical name", async (t) => {
       { status: 400 },
       JSON.stringify(timezone),
     );
+});
+
+t.test("a password that was compared with that of a page is compared again without its hash", async (t) => {
+  const page = { id: newId(), access_password: await hashPassword(system, "correct horse") };
+  const same = async (password: string) => [...(await pagesWithPasswords(ctx, [{ page, password }]))];
+  t.strictSame(await same("wrong horse"), []);
+  t.strictSame(await same("correct horse"), [page.id]);
+  let release = () => {};
+  const held = new Promise<void>((resolve) => (release = resolve));
+  // Every place of the thread pool is taken.
+  const others = [1, 2].map((n) => withPlace(`other ${n}`, true, () => held));
+  t.strictSame(await same("correct horse"), [page.id]);
+  release();
+  await Promise.all(others);
+  t.strictSame(await same("wrong horse"), []);
 });
