@@ -4,11 +4,12 @@ import { minuteMs } from "@statusmesh/shared/time";
 import type { Config } from "../../config/config.ts";
 import { usualIssuers } from "../../config/tenancy-keys.ts";
 import { afterCommit, type Ctx, type System } from "../../platform/context.ts";
+import { mailOf } from "../../platform/email/layout.ts";
 import { sendMail } from "../../platform/email/mail.ts";
 import { record } from "../audit/service.ts";
 import * as factorQueries from "./factor-queries.ts";
 import * as identities from "./identity-queries.ts";
-import { isSecondFactorSession } from "./session-queries.ts";
+import { isSecondFactorSession, updateSecondFactor } from "./session-queries.ts";
 import { countRecoveryCodes, hasSecondFactor } from "./second-factor/queries.ts";
 import { relyingParty } from "./passkeys/challenges.ts";
 import { anyUsablePasskey, hasUsablePasskey } from "./passkeys/queries.ts";
@@ -102,10 +103,12 @@ export async function needsPassword(ctx: Ctx): Promise<boolean> {
 
 /** True for a session that has proven a second factor or a passkey, and for a token whose user has one. */
 export async function hasProvenSecondFactor(ctx: Ctx): Promise<boolean> {
-  const { sql, actor, userId } = ctx;
-  if (actor.type === "session") return await isSecondFactorSession(sql, actor.id);
-  return (await hasSecondFactor(sql, userId)) || (await hasPasskey(ctx, userId));
+  const { sql, actor } = ctx;
+  return actor.type === "session" ? await isSecondFactorSession(sql, actor.id) : await hasFurtherFactor(ctx);
 }
+
+const hasFurtherFactor = async (ctx: Ctx): Promise<boolean> =>
+  (await hasSecondFactor(ctx.sql, ctx.userId)) || (await hasPasskey(ctx, ctx.userId));
 
 /** What the account page shows of the caller's factors. */
 export async function signInState({ sql, userId }: Ctx) {
@@ -143,6 +146,8 @@ export async function factorChanged(tx: Ctx, change: FactorChange): Promise<stri
   const revision = newId();
   await factorQueries.newRevision(tx.sql, tx.userId, revision);
   await factorQueries.deleteOtherSessions(tx.sql, tx.userId, requireSession(tx));
+  // What the session has proven is over with the last factor beyond the first: a code, or a passkey.
+  if (!(await hasFurtherFactor(tx))) await updateSecondFactor(tx.sql, requireSession(tx), false);
   await factorAdded(tx, { ...change, words: `${change.words} Your other sessions have ended.` });
   return revision;
 }
@@ -165,10 +170,13 @@ export async function tellOwner(tx: System, userId: string, words: string): Prom
     // Not awaited: a slow mail server must not hold the request.
     void sendMail(system, {
       to,
-      subject: "Your sign-in to StatusMesh has changed",
-      text:
-        `${words}\n\n` +
-        `If it was not you, ask the operator of StatusMesh to reset your sign-in: ${system.config.server.public_url}\n`,
+      ...mailOf({
+        tone: "plain",
+        title: "Your sign-in to StatusMesh has changed",
+        paragraphs: [words],
+        link: { label: "Open your account", url: `${system.config.server.public_url}/settings/account` },
+        footer: "If it was not you, ask the operator of StatusMesh to reset your sign-in.",
+      }),
     });
   });
 }

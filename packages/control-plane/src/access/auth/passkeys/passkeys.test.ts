@@ -102,9 +102,9 @@ t.test("passkeys of each algorithm sign in, and count as both factors", async (t
       items: [{ id: passkey.id, last_used_at: new Date(clock.now()).toISOString(), suspended_at: null }],
       total: 1,
     });
-    const [attempt] = await sql<{ method: string; outcome: string }[]>`
-      select method, outcome from login_attempts where user_id = ${owner.userId} and method = 'passkey'`;
-    t.strictSame({ ...attempt }, { method: "passkey", outcome: "ok" });
+    const [attempt] = await sql<{ outcome: string; email: string }[]>`
+      select outcome, email from login_attempts where user_id = ${owner.userId} and method = 'passkey'`;
+    t.strictSame({ ...attempt }, { outcome: "ok", email: `${owner.userId}@example.org` });
   }
 });
 
@@ -347,6 +347,20 @@ t.test("a passkey makes the session fresh, and one with both factors", async (t)
     [...rows].map((row) => ({ ...row })),
     [{ second_factor: true }],
   );
+});
+
+t.test("a session keeps its second factor until neither a code nor a passkey is left", async (t) => {
+  const { owner, authenticator, passkey } = await withPasskey();
+  await sql`insert into totp_factors (user_id, secret) values (${owner.userId}, 'plain:GEZDGNBVGY3TQOJQ')`;
+  const browser = openBrowser();
+  const { id } = (await signIn(authenticator, {}, browser)).body as { id: string };
+  const isProven = async () => (await sql`select from sessions where id = ${id} and second_factor`).length === 1;
+  t.equal((await browser.ask("DELETE", "/api/v1/me/totp")).status, 204);
+  t.equal(await isProven(), true, "opened with a passkey");
+  t.equal((await browser.ask("PUT", "/api/v1/me/password", { password: "correct horse battery" })).status, 204);
+  t.equal(await isProven(), true);
+  t.equal((await browser.ask("DELETE", `/api/v1/me/passkeys/${passkey.id}`)).status, 204);
+  t.equal(await isProven(), false);
 });
 
 t.test("a reset of the sign-in removes passkeys", async (t) => {

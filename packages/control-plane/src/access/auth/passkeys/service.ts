@@ -12,7 +12,7 @@ import {
 import type { Paging } from "../../../platform/db/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../../platform/http/wire.ts";
 import { type Attempt, type Caller, withAttemptRecorded } from "../attempts.ts";
-import { orgsOf, updateVerifiedAt } from "../factor-queries.ts";
+import { orgsOf, selectAddress, updateVerifiedAt } from "../factor-queries.ts";
 import {
   factorAdded,
   factorChanged,
@@ -202,7 +202,10 @@ async function provePasskey(
   await requireChallenge(system, assertion.challenge, browser, "sign-in");
   const passkey = await queries.selectCredential(system.sql, assertion.credentialId, party.rpId);
   if (passkey === null) throw gone();
-  if (attempt !== undefined) attempt.userId = passkey.user_id;
+  if (attempt !== undefined) {
+    attempt.userId = passkey.user_id;
+    attempt.email = await selectAddress(system.sql, passkey.user_id);
+  }
   if (!assertion.userHandle.equals(handleOf(passkey.user_id)) || !assertion.isSignedBy(passkey.public_key))
     throw new PasskeyProblem("The signature of the passkey is wrong. Try again, or sign in another way.");
   return { passkey, assertion };
