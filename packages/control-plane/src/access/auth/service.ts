@@ -54,7 +54,14 @@ export {
   type LinkedIdentity,
   requireOpened,
 } from "./second-factor/pending.ts";
-export { beginTotp, confirmTotp, removeTotp, renewRecoveryCodes, resealTotp } from "./second-factor/service.ts";
+export {
+  beginTotp,
+  confirmTotp,
+  removeTotp,
+  renewRecoveryCodes,
+  resealTotp,
+  voidProofs,
+} from "./second-factor/service.ts";
 export { type OpenedSession } from "./opened-session.ts";
 export { endAccess, endSession, listSessions, makeSignInLink, moveSession, signIn } from "./sessions.ts";
 export {

@@ -106,6 +106,10 @@ export async function insertSignInLink(
   await sql`insert into sign_in_links ${sql(row)}`;
 }
 
+export async function deleteSignInLinks(sql: Db): Promise<void> {
+  await sql`delete from sign_in_links`;
+}
+
 export async function insertSession(
   sql: Db,
   row: SessionRow & ProofRow & { user_id: string; org_id: string; secret_hash: Buffer },

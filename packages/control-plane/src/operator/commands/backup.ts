@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { dirname } from "node:path";
+import { voidProofs } from "../../access/auth/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../../platform/process/clock.ts";
 import { readArchive, writeArchive } from "../../platform/db/archive.ts";
@@ -69,7 +70,9 @@ export async function restore(
     const { manifest, summary } = await restoreEntries(database.sql, readArchive(fs.createReadStream(file)));
     const rows = summary.tables.reduce((sum, table) => sum + table.rows, 0);
     say(`Restored ${summary.tables.length} tables with ${rows} rows, as of ${manifest.created_at}.`);
-    const { unreadable, unreadableWords } = await countSecrets(makeSystem(config, database.sql, clock, silentLog));
+    const system = makeSystem(config, database.sql, clock, silentLog);
+    await voidProofs(system);
+    const { unreadable, unreadableWords } = await countSecrets(system);
     if (unreadable === 0) return 0;
     say(
       `The stored credentials of ${unreadableWords} cannot be opened: set ` +

@@ -51,6 +51,11 @@ export async function useStep(sql: Db, userId: string, step: number, implausible
     where user_id = ${userId} and secret is not null and (last_step < ${step} or last_step > ${implausible})`);
 }
 
+/** No code up to this step counts any more. */
+export async function useStepsUntil(sql: Db, step: number): Promise<void> {
+  await sql`update totp_factors set last_step = ${step} where secret is not null`;
+}
+
 /** Deletes the second factor with its recovery codes. False when there is none. */
 export async function deleteTotp(sql: Db, userId: string): Promise<boolean> {
   await sql`delete from recovery_codes where user_id = ${userId}`;
@@ -117,6 +122,10 @@ export async function selectPendingSignIn(sql: Db, hash: Buffer, now: Date) {
 /** Ends a pending sign-in: of concurrent calls exactly one is true. */
 export async function takePendingSignIn(sql: Db, hash: Buffer): Promise<boolean> {
   return await affectsRow(sql`delete from pending_sign_ins where browser_hash = ${hash}`);
+}
+
+export async function deletePendingSignIns(sql: Db): Promise<void> {
+  await sql`delete from pending_sign_ins`;
 }
 
 export async function deletePendingBefore(sql: Db, now: Date): Promise<void> {

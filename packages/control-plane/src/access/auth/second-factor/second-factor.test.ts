@@ -5,8 +5,8 @@ import { hour, minute, second } from "../../../testing/clock.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../../testing/world.ts";
 import { grantable } from "../../oauth/consent.ts";
-import { hashPassword, hashWith } from "../passwords.ts";
-import { makeSignInLink, resetSignIn } from "../service.ts";
+import { hashPassword } from "../passwords.ts";
+import { makeSignInLink, resetSignIn, voidProofs } from "../service.ts";
 import { takeTurn } from "../sign-in-turns.ts";
 import { codeAt, stepAt } from "./totp.ts";
 
@@ -14,9 +14,8 @@ const world = await openWorld(t, { env: { SM_SERVER__TRUSTED_PROXIES: "127.0.0.1
 const { system, sql, clock } = world;
 const replicas = [await serveWhole(t, world), await serveWhole(t, world, { ...system, sql: world.pool() })] as const;
 const [serve] = replicas;
-t.teardown(hashWith({ log2N: 10, r: 8, p: 1 }));
 const password = "correct horse battery";
-const hash = await hashPassword(password);
+const hash = await hashPassword(system, password);
 
 const refused = (status: number, code: string) => ({ status, body: { error: { code } } });
 const cookiesOf = (headers: Headers): string =>
@@ -190,6 +189,31 @@ t.test("wrong codes are throttled, and a right password forgets none of them", a
   clock.advance(30 * second);
   t.equal((await byPassword(email, { code: codeOf(secret) })).status, 201);
   t.equal((await sql`select from sign_in_turns where failures >= 9`).length, 0, "the account's are forgotten");
+});
+
+t.test("a restored backup accepts no proof that was used after it was made", async (t) => {
+  const { owner, email, secret, recovery } = await withTotp();
+  const link = (await makeSignInLink(system, owner.userId)).slice("/sign-in/".length);
+  const waiting = cookiesOf((await byPassword(email)).headers);
+  for (const table of ["totp_factors", "sign_in_links", "pending_sign_ins", "recovery_codes"])
+    await sql.unsafe(`create table saved_${table} as table ${table}`);
+  const code = codeOf(secret);
+  t.equal((await byPassword(email, { code })).status, 201);
+  t.equal((await byPassword(email, { code: recovery[0] })).status, 201);
+  t.equal((await browser()("POST", "/api/v1/sessions", { code: link })).status, 201);
+  for (const table of ["totp_factors", "sign_in_links", "pending_sign_ins", "recovery_codes"])
+    await sql.unsafe(`truncate ${table}; insert into ${table} table saved_${table}`);
+  await voidProofs(system);
+  matchObject(t, await byPassword(email, { code }), refused(401, "CODE_INVALID"));
+  matchObject(t, await browser()("POST", "/api/v1/sessions", { code: link }), refused(400, "SIGN_IN_LINK_INVALID"));
+  matchObject(
+    t,
+    await browser(waiting)("POST", "/api/v1/sessions", { code: codeOf(secret, 1) }),
+    refused(401, "UNAUTHENTICATED"),
+  );
+  clock.advance(minute);
+  t.equal((await byPassword(email, { code: codeOf(secret) })).status, 201, "the app goes on");
+  t.equal((await byPassword(email, { code: recovery[0] })).status, 201, "recovery codes are those of the backup");
 });
 
 t.test("links by mail ask for the code, links that the shell prints do not", async (t) => {

@@ -1,12 +1,14 @@
 import encodeQR from "qr";
 import { AppError } from "@statusmesh/shared/errors";
 import { minuteMs } from "@statusmesh/shared/time";
-import { type Ctx, inTransaction } from "../../../platform/context.ts";
+import { type Ctx, inTransaction, type System } from "../../../platform/context.ts";
 import { resealer } from "../../../platform/crypto/reseal.ts";
+import { newToken } from "../../../platform/crypto/token.ts";
+import { replaceSigningKey } from "../../../platform/db/signing-keys.ts";
 import { selectAddress } from "../factor-queries.ts";
 import { factorChanged, requireFresh } from "../factors.ts";
 import { lockUser } from "../queries.ts";
-import { updateSecondFactor } from "../session-queries.ts";
+import { deleteSignInLinks, updateSecondFactor } from "../session-queries.ts";
 import { codeInvalid, drift, makeRecoveryCodes, placeOf } from "./codes.ts";
 import * as queries from "./queries.ts";
 import { newSecret, otpauthUrl, stepAt, stepOf } from "./totp.ts";
@@ -93,7 +95,6 @@ export async function removeTotp(ctx: Ctx): Promise<string> {
   return await inTransaction(ctx, async (tx) => {
     await lockUser(tx.sql, ctx.userId);
     if (!(await queries.deleteTotp(tx.sql, ctx.userId))) throw noFactor();
-    await updateSecondFactor(tx.sql, ctx.actor.id!, false);
     return await factorChanged(tx, {
       before: { second_factor: true },
       words: "The second factor of your account was removed.",
@@ -125,3 +126,16 @@ export const resealTotp = resealer<queries.TotpRow, Omit<queries.TotpRow, "id">>
   }),
   store: queries.storeSealed,
 });
+
+/**
+ * Voids what proves a sign-in once within minutes: codes of apps up to now, links, sign-ins that wait for a code,
+ * challenges of passkeys. A restored backup does not know which of them were used after it was made.
+ */
+export async function voidProofs(system: System): Promise<void> {
+  await inTransaction(system, async ({ sql, clock }) => {
+    await queries.useStepsUntil(sql, stepAt(clock.now()) + drift);
+    await queries.deletePendingSignIns(sql);
+    await deleteSignInLinks(sql);
+    await replaceSigningKey(sql, "passkey", newToken(""));
+  });
+}
