@@ -7,9 +7,13 @@ export function passkeys() {
     for (const part of box.querySelectorAll("[data-state]"))
       part.hidden = part.dataset.state !== (works ? "ready" : "elsewhere");
     const name = box.querySelector("[name='/name']");
-    // The sign-in page has no such field.
+    // The pages of sign-in and invitation have no such field.
     if (name?.value === "") void import("./browser-name.js").then((module) => (name.value ||= module.nameOfBrowser()));
   }
+  const proof = document.querySelector("[data-passkey-proof]");
+  if (proof?.hidden === false && document.querySelector("[autocomplete~=webauthn]"))
+    void import("./webauthn.js").then((module) => module.offer(proof));
+  onSubmit("[data-passkey-join]", (form) => import("./webauthn.js").then((module) => module.joinWithPasskey(form)));
   onSubmit("[data-passkey-proof]", (form) => import("./webauthn.js").then((module) => module.sendProof(form)));
   onSubmit("[data-passkey-add]", (form) => import("./webauthn.js").then((module) => module.sendNew(form)));
 }

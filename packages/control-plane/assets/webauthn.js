@@ -35,9 +35,40 @@ async function ceremony(optionsAt, perform, path, more) {
   return await call("POST", path, { ...more, response: jsonOf(credential) });
 }
 
+const requestAt = "/api/v1/sessions/passkey/options";
+
+/** The passkeys that the browser offers in its list for the address; it answers one request at a time. */
+let offered = null;
+
 /** Proves a passkey to a route: the sign-in, or the confirmation in a session. */
-export const prove = (path) =>
-  ceremony("/api/v1/sessions/passkey/options", (publicKey) => navigator.credentials.get({ publicKey }), path);
+export function prove(path) {
+  offered?.abort();
+  return ceremony(requestAt, (publicKey) => navigator.credentials.get({ publicKey }), path);
+}
+
+/** A challenge counts for five minutes. */
+const renewMs = 240_000;
+
+/** Offers passkeys where the browser fills in the address of a sign-in (WebAuthn Level 3, section 5.1.4). */
+export async function offer(form) {
+  if (!(await PublicKeyCredential.isConditionalMediationAvailable?.())) return;
+  const own = (offered = new AbortController());
+  const renewal = setTimeout(() => {
+    own.abort();
+    void offer(form);
+  }, renewMs);
+  own.signal.addEventListener("abort", () => clearTimeout(renewal));
+  let chosen = false;
+  const get = async (publicKey) => {
+    const credential = await navigator.credentials.get({ publicKey, mediation: "conditional", signal: own.signal });
+    chosen = true;
+    return credential;
+  };
+  const { ok, error } = await ceremony(requestAt, get, form.dataset.passkeyProof);
+  if (!chosen) return;
+  own.abort();
+  await answered(form, { ok, error });
+}
 
 const add = (name) =>
   ceremony(
@@ -53,10 +84,25 @@ const add = (name) =>
 
 async function submit(form, answer) {
   clearErrors(form);
-  const { ok, error } = await whileDisabled(form.querySelector("[type=submit]"), answer);
+  await answered(form, await whileDisabled(form.querySelector("[type=submit]"), answer));
+}
+
+async function answered(form, { ok, error }) {
   if (ok) await leaveFor(form.dataset.next);
   else showError(form, error);
 }
 
 export const sendProof = (form) => submit(form, () => prove(form.dataset.passkeyProof));
 export const sendNew = (form) => submit(form, () => add(form.elements["/name"].value));
+
+/** Accepts an invitation, then adds the first passkey. Without one the account page asks for a way to sign in. */
+export async function joinWithPasskey(form) {
+  clearErrors(form);
+  const { nameOfBrowser } = await import("./browser-name.js");
+  const answer = await whileDisabled(form.querySelector("[type=submit]"), async () => {
+    const joined = await call("POST", "/api/v1/invitations/accept", { code: form.elements["/code"].value });
+    if (joined.ok && !(await add(nameOfBrowser())).ok) form.dataset.next = "/settings/account#add-passkey";
+    return joined;
+  });
+  await answered(form, answer);
+}

@@ -235,3 +235,17 @@ t.test("a consent form is answered once, as it is, by its own user, organisation
   world.clock.advance(hour);
   t.equal((await answer(flow, late)).status, 403, "an hour later");
 });
+
+t.test("a session without the required second factor is offered read access, and told why", async (t) => {
+  const { flow, send, owner } = await stage();
+  await world.sql`update orgs set require_second_factor = true where id = ${owner.orgId}`;
+  const asked = authorizePath(flow, { scope: "targets:read targets:write" });
+  const { text } = await send(asked, { headers: flow.browser });
+  t.match(text, /Acme requires a second factor, and this session has none: the app gets read access only/);
+  t.ok(text.includes(`href="/sign-in?next=${encodeURIComponent(asked)}"`));
+  t.notMatch(text, /Allow changes/);
+  await world.sql`update sessions set second_factor = true where user_id = ${owner.userId}`;
+  const whole = await send(asked, { headers: flow.browser });
+  t.notMatch(whole.text, /requires a second factor/);
+  t.match(whole.text, /Allow changes/);
+});

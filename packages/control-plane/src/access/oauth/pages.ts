@@ -87,6 +87,8 @@ async function consent(session: BrowserSession, request: AuthorizationRequest, h
       email: who.user.email,
       org: { id: ctx.orgId, name: who.org?.name ?? "" },
       orgs,
+      lacksSecondFactor: ctx.lacksSecondFactor === true,
+      address: `${http.path}${http.search}`,
       orgParameter,
       again,
       reads: worded.filter(({ read }) => read),

@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { normaliseId } from "@statusmesh/shared/ids";
-import { hasProvenSecondFactor, signedInAs } from "../auth/service.ts";
+import { hasProvenSecondFactor, passkeyOrigin, signedInAs } from "../auth/service.ts";
 import { page } from "../../platform/html/pages.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { secretAddress } from "../../platform/http/security-headers.ts";
@@ -132,7 +132,12 @@ export const tenancyPages = (channelsOf: (ctx: Ctx) => Promise<readonly LadderCh
     const invitation = await getInvitation(ctx, code, await signedInAs(ctx, http));
     return {
       view: "orgs/invitation",
-      data: { code, invitation, byPassword: ctx.config.auth.enabled_methods.includes("password") },
+      data: {
+        code,
+        invitation,
+        byPassword: ctx.config.auth.enabled_methods.includes("password"),
+        passkeysAt: passkeyOrigin(ctx.config),
+      },
       status: invitation === null ? 404 : 200,
       headers: secretAddress,
     };
