@@ -1,4 +1,7 @@
 import t from "tap";
+import { hashPassword } from "@statusmesh/control-plane/access/auth/passwords";
+import { codeAt, stepAt } from "@statusmesh/control-plane/access/auth/second-factor/totp";
+import { cheapHash } from "@statusmesh/control-plane/testing/world";
 import { newId } from "@statusmesh/shared/ids";
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import { connect } from "../harness/api.ts";
@@ -29,6 +32,8 @@ const points: readonly CommitPoint[] = [
     when: "new.message_id is not null and old.message_id is null",
   },
 ];
+/** The code of a second factor is used, and the session opened. */
+const signIn: CommitPoint = { name: "sign-in", table: "sessions", event: "insert" };
 const moments = ["before the commit", "after the commit"] as const;
 
 const database = await cloneDatabase(t);
@@ -36,7 +41,7 @@ const { sql } = database;
 const { olga } = await castIn(sql);
 const agent = await agentIn(sql, "default");
 const sink = await startSink(t);
-const faults = await openCommitFaults(database.pool(2), points);
+const faults = await openCommitFaults(database.pool(2), [...points, signIn]);
 const intervalMs = 10_000;
 
 const users = [await createReplicaUser(t, sql), await createReplicaUser(t, sql)];
@@ -151,3 +156,26 @@ for (const point of points)
         "requests with the ids of the rows, in order",
       );
     });
+
+for (const moment of moments)
+  t.test(`killed ${moment} of: ${signIn.name}`, async (t) => {
+    const [email, password, secret] = [`${newId()}@example.org`, "correct horse battery", "GEZDGNBVGY3TQOJQ"];
+    const { olga: owner } = await castIn(sql);
+    const hash = await hashPassword({ hashCost: cheapHash }, password);
+    await sql`update users set email = ${email}, password_hash = ${hash} where id = ${owner.userId}`;
+    await sql`insert into totp_factors (user_id, secret) values (${owner.userId}, ${`plain:${secret}`})`;
+    const send = async (code: string) =>
+      await connect(t, [...running.values()][0]!.url, null).post("/api/v1/sessions", { email, password, code });
+    const sessions = async () => (await sql`select from sessions where user_id = ${owner.userId}`).length;
+    const isCommitted = moment === "after the commit";
+    // That of the next step is accepted for at least a minute.
+    const code = codeAt(secret, stepAt(Date.now()) + (isCommitted ? 0 : 1));
+    await faults.arm(signIn);
+    const [reply] = await Promise.all([send(code).catch(() => null), crash(moment)]);
+    t.equal(reply, null, "the process has not replied");
+    t.equal(await sessions(), isCommitted ? 1 : 0);
+    const again = await send(code);
+    t.equal(again.status, isCommitted ? 401 : 201, "the code counts once, with its session");
+    if (isCommitted) t.equal((await send(codeAt(secret, stepAt(Date.now()) + 1))).status, 201, "the next one signs in");
+    t.equal(await sessions(), isCommitted ? 2 : 1);
+  });

@@ -756,7 +756,7 @@ t.test("an identity is of its issuer: at another one its subject is somebody els
 });
 
 t.test("concurrent sign-ins link one account; attempts per visitor are limited", async (t) => {
-  const { world, served, google, email } = await scene(t, { SM_AUTH__PER_IP_RATE_LIMIT_PER_MIN: "22" });
+  const { world, served, google, email } = await scene(t, { SM_AUTH__PER_IP_RATE_LIMIT_PER_MIN: "24" });
   google.claims = { sub: "g", email, email_verified: true };
   const backs = await Promise.all(
     Array.from({ length: 5 }, async () => {
@@ -767,6 +767,20 @@ t.test("concurrent sign-ins link one account; attempts per visitor are limited",
   const answers = await Promise.all(backs.map(({ browser, path }) => browser.go(path)));
   t.ok(answers.every(({ status }) => status === 302));
   matchObject(t, await left(world), { identities: 1, sessions: 5 });
+  // A sign-in locks its user before the identity, as the one that links it does: else two at once would deadlock.
+  const { sql } = world;
+  const again = openBrowser(served);
+  const path = await again.leave("google");
+  let signedIn: ReturnType<typeof again.go> | undefined;
+  await sql.begin(async (other) => {
+    await other`select from users where email = ${email} for update`;
+    signedIn = again.go(path);
+    const waiting = async () =>
+      await sql`select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+    await until(async () => (await waiting()).length > 0, "the sign-in to wait for the user");
+    t.equal((await other`select from user_identities for update skip locked`).length, 1, "the identity is free");
+  });
+  t.equal((await signedIn!).status, 302);
   const spent = [
     () => served("POST", "/api/v1/auth/magic-link", { email: "a@example.org" }),
     () => served("POST", "/api/v1/sessions", { code: "a" }),
