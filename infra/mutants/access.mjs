@@ -2,6 +2,9 @@
 const auth = "control-plane/src/access/auth";
 const tokens = `${auth}/tokens.test.ts`;
 const sessions = `${auth}/auth.test.ts`;
+const passwords = `${auth}/password.test.ts`;
+const factors = `${auth}/second-factor/second-factor.test.ts`;
+const passkeys = `${auth}/passkeys/passkeys.test.ts`;
 
 export default [
   {
@@ -116,5 +119,117 @@ export default [
     search: "  refuseForeignOrigin(http, system.config);\n  // A page",
     replace: "  // A page",
     test: sessions,
+  },
+  {
+    name: "a changed factor leaves the other sessions",
+    file: `${auth}/factors.ts`,
+    search: "  await factorQueries.deleteOtherSessions(tx.sql, tx.userId, requireSession(tx));\n",
+    replace: "",
+    test: passwords,
+  },
+  {
+    name: "a factor is changed in a session without a recent proof",
+    file: `${auth}/factors.ts`,
+    search: "at.getTime() > ctx.clock.now() - freshMs",
+    replace: "at.getTime() > 0",
+    test: passwords,
+  },
+  {
+    name: "the last way to sign in is removed",
+    file: `${auth}/factors.ts`,
+    search: "if ((await waysToSignIn(tx, userId)).length > 0) return;",
+    replace: "if ((await waysToSignIn(tx, userId)).length >= 0) return;",
+    test: passwords,
+  },
+  {
+    name: "a device cookie from before a changed factor has a counter of its own",
+    file: `${auth}/password.ts`,
+    search: " && device.revision === owner.factor_revision;",
+    replace: ";",
+    test: passwords,
+  },
+  {
+    name: "a try that waits reaches the database",
+    file: `${auth}/password.ts`,
+    search: "  refuseWaiting(system, counted);\n",
+    replace: "",
+    test: passwords,
+  },
+  {
+    name: "a wait that another process has forgotten is kept",
+    file: `${auth}/sign-in-turns.ts`,
+    search: "wait.nextAt > now && Math.abs(now - wait.readAt) < memoryMs",
+    replace: "wait.nextAt > now",
+    test: passwords,
+  },
+  {
+    name: "a right password forgets wrong codes",
+    file: `${auth}/password.ts`,
+    search: "await withdrawn(tx, turn);\n        return await leavePending",
+    replace: "await succeeded(tx, turn);\n        return await leavePending",
+    test: factors,
+  },
+  {
+    name: "a code of an authenticator app counts twice",
+    file: `${auth}/second-factor/queries.ts`,
+    search: "(last_step < ${step} or last_step > ${implausible})",
+    replace: "(last_step < ${step} or last_step <= ${implausible})",
+    test: factors,
+  },
+  {
+    name: "a changed factor leaves a sign-in pending",
+    file: `${auth}/second-factor/pending.ts`,
+    search: "if (!unchanged || !(await",
+    replace: "if (!(await",
+    test: factors,
+  },
+  {
+    name: "a session without the required second factor writes",
+    file: `${auth}/credentials.ts`,
+    search: "return row.lacks_second_factor ? {",
+    replace: "return row.lacks_second_factor && row.role !== 'owner' ? {",
+    test: factors,
+  },
+  {
+    name: "the code of an app works again after a restore",
+    file: `${auth}/second-factor/service.ts`,
+    search: "    await queries.useStepsUntil(sql, stepAt(clock.now()) + drift);\n",
+    replace: "",
+    test: factors,
+  },
+  {
+    name: "the response of a passkey counts twice",
+    file: `${auth}/passkeys/challenges.ts`,
+    search: "if (!(await insertUsedChallenge(tx.sql, hashToken(challenge), expiresAt)))",
+    replace: 'if (!(await insertUsedChallenge(tx.sql, hashToken(newToken("")), expiresAt)))',
+    test: passkeys,
+  },
+  {
+    name: "a challenge answers for another browser",
+    file: `${auth}/passkeys/challenges.ts`,
+    search: ".update(`${purpose}\\n${browser}\\n`)",
+    replace: ".update(`${purpose}\\n`)",
+    test: passkeys,
+  },
+  {
+    name: "a passkey signs in that did not verify its user",
+    file: `${auth}/passkeys/webauthn.ts`,
+    search: "(flags & flag.present) === 0 || (flags & flag.verified) === 0",
+    replace: "(flags & flag.present) === 0",
+    test: passkeys,
+  },
+  {
+    name: "a copied passkey signs in",
+    file: `${auth}/passkeys/service.ts`,
+    search: "&& counter <= passkey.counter)",
+    replace: "&& counter < 0)",
+    test: passkeys,
+  },
+  {
+    name: "a session keeps its second factor after the last passkey",
+    file: `${auth}/factors.ts`,
+    search: "if (!(await hasFurtherFactor(tx))) await updateSecondFactor(tx.sql, requireSession(tx), false);",
+    replace: "",
+    test: passkeys,
   },
 ];

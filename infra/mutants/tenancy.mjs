@@ -17,4 +17,35 @@ export default [
     "from targets t where t.org_id = ${orgId} and t.id = ${id}`",
     "monitoring/targets/targets.test.ts",
   ),
+  without(
+    "a channel of another organisation is read",
+    "alerting/channels/queries.ts",
+    "from channels where org_id = ${orgId} and id = ${id} ${lock",
+    "alerting/channels/channels.test.ts",
+  ),
+  without(
+    "a channel of another organisation is bound",
+    "alerting/channels/queries.ts",
+    "where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) and ${isReachable(sql, reach)}",
+    "alerting/channels/channels.test.ts",
+  ),
+  without(
+    "a status page of another organisation is read",
+    "publishing/status-pages/queries.ts",
+    "from status_pages p where p.org_id = ${orgId} and p.id = ${id}`",
+    "publishing/status-pages/status-pages.test.ts",
+  ),
+  without(
+    "a maintenance window of another organisation is read",
+    "alerting/maintenance/queries.ts",
+    "from maintenance_windows w where w.org_id = ${orgId} and w.id = ${id} for no key update`",
+    "alerting/maintenance/maintenance.test.ts",
+  ),
+  {
+    name: "a passkey of another person is removed",
+    file: `${source}/access/auth/passkeys/queries.ts`,
+    search: "where user_id = ${userId} and id = ${id}\n    returning",
+    replace: "where id = ${id}\n    returning",
+    test: `${source}/access/auth/passkeys/passkeys.test.ts`,
+  },
 ];
