@@ -20,6 +20,7 @@ async function startExim(): Promise<{ port: number; stored: () => string }> {
   const at = tempFolder(t, "exim");
   const config = `keep_environment =
     primary_hostname = mail.example.org
+    tls_advertise_hosts =
     spool_directory = ${at}
     log_file_path = ${at}/%slog
     rfc1413_query_timeout = 0s
@@ -96,11 +97,11 @@ if (await requires(t, "exim")) {
       const parts = partsOf(mail);
       t.strictSame(Object.keys(parts), ["text/plain", "text/html"]);
       for (const text of Object.values(parts)) {
-        t.match(text, title);
+        t.ok(title.test(text), `${title}`);
         t.match(text, /https:\/\/status\.example\.org\/settings\/account/);
         for (const secret of secrets) t.notOk(text.includes(secret), "no secret");
       }
-      t.match(parts["text/html"], /^<!doctype html>/);
+      t.ok(parts["text/html"]!.startsWith("<!doctype html>"));
     };
     t.equal((await ask("PUT", "/api/v1/me/password", { password })).status, 204);
     await next(/A password was set for your account\. Your other sessions have ended\./, [password]);

@@ -28,8 +28,8 @@ export interface Turn {
 }
 
 /**
- * When the next try of a waiting counter is judged, as last read. Another process may have forgotten its failures since,
- * so it counts for `memoryMs`: a flood of tries then costs a statement per counter and `memoryMs`, and no hash.
+ * When the next try of a waiting counter is judged, as last read. Another process may have forgotten the failures
+ * since, so it counts for `memoryMs`: a flood of tries then costs a statement per counter and `memoryMs`, and no hash.
  */
 const waits = new WeakMap<Config, LRUCache<string, { nextAt: number; readAt: number }>>();
 const memoryMs = 5_000;

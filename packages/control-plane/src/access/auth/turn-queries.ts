@@ -11,8 +11,8 @@ export interface TurnRow {
 }
 
 /**
- * The counters with these keys, a new one without failures. They are locked in the order of their keys: rows are inserted
- * in the order of the sub-select.
+ * The counters with these keys, a new one without failures. They are locked in the order of their keys: rows are
+ * inserted in the order of the sub-select.
  */
 export async function lockTurns(sql: Db, keys: readonly Buffer[], now: Date): Promise<TurnRow[]> {
   return await sql<TurnRow[]>`

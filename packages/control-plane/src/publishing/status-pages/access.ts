@@ -75,8 +75,8 @@ export const isPasswordOf = async (
 ): Promise<boolean> => (await verifyPassword(system, password, hash)).matches;
 
 /**
- * The last password that was compared with a hash, so that a plan which is repeated derives no key. It is a keyed digest
- * that ends with the process: a stored one would be faster to guess than scrypt.
+ * The last password that was compared with a hash, so that a plan which is repeated derives no key. It is a keyed
+ * digest that ends with the process: a stored one would be faster to guess than scrypt.
  */
 const compared = new LRUCache<string, { digest: string; matches: boolean }>(atMost(10_000));
 const processKey = randomBytes(32);
