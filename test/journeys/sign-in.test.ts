@@ -192,21 +192,6 @@ async function byPasskey(t: Test, page: Page, link: string): Promise<void> {
   await page.goto(new URL("/sign-in?next=/settings/account", link).href);
   await page.getByRole("rowheader", { name: "Laptop" }).waitFor();
   t.equal(await page.evaluate("sessionStorage.getItem('offered')"), "yes", "offered beside the address");
-
-  const invitation = (await page.evaluate(`(async () => {
-    const { org } = await (await fetch("/api/v1/me")).json();
-    const body = JSON.stringify({ email: "nina@example.org" });
-    const headers = { "content-type": "application/json" };
-    return await (await fetch("/api/v1/orgs/" + org.id + "/invitations", { method: "POST", body, headers })).json();
-  })()`)) as { url: string };
-  await page.context().clearCookies();
-  await page.goto(new URL(new URL(invitation.url).pathname, link).href);
-  await looksRight(t, page, "invitation");
-  await page.getByRole("button", { name: "Accept with a passkey" }).click();
-  await page.waitForURL(({ pathname }) => pathname === "/");
-  await page.goto(account);
-  await page.getByText("nina@example.org").first().waitFor();
-  t.equal(await page.getByRole("rowheader", { name: "Chrome on Linux" }).count(), 1);
   // A copy of the device that was made before.
   await replace(device, [laptop!]);
   await signIn();
