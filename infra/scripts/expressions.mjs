@@ -1,6 +1,7 @@
 // npm run expressions: regular expressions of the product are applied to texts of others, so each of them is linear in
 // the length of the text. Those that are not are listed in infra/expressions.json with the bound of their input.
-// infra/expressions.txt remembers which ones recheck has found linear: it judges new ones only, in 0.2 s each.
+// infra/expressions.txt remembers which ones recheck has found linear: it judges new ones only, in 0.2 s each. Those
+// that it proves linear are listed apart from those with lookarounds or many states, which it only fuzzes.
 // `--write` updates it, `--all` judges all of them again (two minutes). Files that are named are judged alone.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -127,17 +128,26 @@ function constant(name, path) {
 }
 
 const { version } = createRequire(import.meta.url)("recheck/package.json");
-const header = `Linear, as recheck ${version} finds`;
-const [first, ...lines] = existsSync(rememberedFile) ? readFileSync(rememberedFile, "utf8").trim().split("\n") : [];
-const remembered = new Set(first === header && !args.includes("--all") ? lines : []);
+const headers = {
+  proved: `Linear, as recheck ${version} proves`,
+  fuzzed: `Found linear by fuzzing with recheck ${version}, without a proof`,
+};
+const [proved, fuzzed] = existsSync(rememberedFile) ? readFileSync(rememberedFile, "utf8").trim().split("\n\n") : [];
+/** What is known about expressions that were judged before: `proved` or `fuzzed`. */
+const remembered = new Map();
+for (const [how, text] of Object.entries({ proved, fuzzed })) {
+  const [first, ...lines] = text?.split("\n") ?? [];
+  if (first === headers[how] && !args.includes("--all")) for (const line of lines) remembered.set(line, how);
+}
 const listed = new Set([...exceptions.literal, ...exceptions.composed].map(({ expression }) => expression));
 const faults = [];
-const linear = [];
+const linear = { proved: [], fuzzed: [] };
 let check;
 for (const [expression, places] of found) {
   if (listed.has(expression) || !repeats.test(expression)) continue;
   const line = JSON.stringify(expression);
-  if (!remembered.has(line)) {
+  let how = remembered.get(line);
+  if (how === undefined) {
     process.env.RECHECK_BACKEND = "pure";
     check ??= (await import("recheck")).checkSync;
     const at = expression.lastIndexOf("/");
@@ -147,8 +157,9 @@ for (const [expression, places] of found) {
       faults.push(`${places.join(", ")}: ${expression} is not linear (${what})`);
       continue;
     }
+    how = verdict.checker === "automaton" ? "proved" : "fuzzed";
   }
-  linear.push(line);
+  linear[how].push(line);
 }
 for (const [text, places] of composed)
   if (!listed.has(text)) faults.push(`${places.join(", ")}: ${text} is composed at run time`);
@@ -157,7 +168,12 @@ for (const { expression } of exceptions.literal)
 for (const { expression } of exceptions.composed)
   if (!composed.has(expression)) faults.push(`infra/expressions.json: ${expression} is listed and not there`);
 if (named.length === 0 && args.includes("--write"))
-  writeFileSync(rememberedFile, `${header}\n${linear.sort().join("\n")}\n`);
+  writeFileSync(
+    rememberedFile,
+    Object.entries(linear)
+      .map(([how, lines]) => `${headers[how]}\n${lines.sort().join("\n")}\n`)
+      .join("\n"),
+  );
 if (faults.length > 0) {
   console.error(faults.join("\n"));
   console.error("\nWrite the search without a repetition that can begin at each character, or bound the text and add");
