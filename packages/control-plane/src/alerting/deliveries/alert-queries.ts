@@ -137,17 +137,23 @@ export async function joinAlert(sql: Db, pair: Pair, { key, cause }: { key: stri
   await addIncident(sql, pair, key, at);
 }
 
-/** A new alert: the key is the id of the incident, or `otherKey` where an earlier alert has that. */
-export async function createAlert(sql: Db, pair: Pair, otherKey: string, at: Date): Promise<void> {
-  const { key } = await rowOf(sql<{ key: string }[]>`
-    insert into channel_alerts (channel_id, key, candidates, last_opening_at)
-    select ${pair.channel_id}, case when exists (
-        select from channel_alerts a where a.channel_id = ${pair.channel_id} and a.key = i.id)
-        then ${otherKey}::uuid else i.id end,
-      array_remove(array['host:' || t.host], null) || array(select 'tag:' || tag from unnest(t.tags) tag), ${at}
-    from incidents i join targets t on t.id = i.target_id where i.id = ${pair.incident_id}
-    returning key`);
-  await addIncident(sql, pair, key, at);
+/** A new alert of one incident: the key is its id, or `otherKey` where an earlier alert has that. */
+export async function createAlert(sql: Db, pair: Pair, otherKey: string, at: Date): Promise<AlertRow> {
+  return await rowOf(sql<AlertRow[]>`
+    with made as (
+      insert into channel_alerts (channel_id, key, candidates, last_opening_at)
+      select ${pair.channel_id}, case when exists (
+          select from channel_alerts a where a.channel_id = ${pair.channel_id} and a.key = i.id)
+          then ${otherKey}::uuid else i.id end,
+        array_remove(array['host:' || t.host], null) || array(select 'tag:' || tag from unnest(t.tags) tag), ${at}
+      from incidents i join targets t on t.id = i.target_id where i.id = ${pair.incident_id}
+      returning *
+    ), added as (
+      insert into channel_alert_incidents (incident_id, channel_id, key, joined_at)
+      select ${pair.incident_id}, channel_id, key, ${at} from made
+      on conflict (incident_id, channel_id) do update set key = excluded.key, joined_at = excluded.joined_at
+    )
+    select key, cause, updated_at, triggered_at, acknowledged_at, ended_at, delivery_id, false as in_flight from made`);
 }
 
 async function addIncident(sql: Db, { channel_id, incident_id }: Pair, key: string, at: Date): Promise<void> {

@@ -128,11 +128,9 @@ async function alertOf({ sql }: System, delivery: Delivery, at: Date): Promise<q
     return kept;
   }
   const joined = await queries.selectJoinable(sql, delivery, at);
-  if (joined === null) await queries.createAlert(sql, delivery, delivery.id, at);
-  else {
-    await queries.joinAlert(sql, delivery, joined, at);
-    await joinWaiting(sql, delivery.channel_id, joined, at);
-  }
+  if (joined === null) return await queries.createAlert(sql, delivery, delivery.id, at);
+  await queries.joinAlert(sql, delivery, joined, at);
+  await joinWaiting(sql, delivery.channel_id, joined, at);
   return (await queries.selectAlert(sql, delivery, at))!;
 }
 
@@ -142,9 +140,9 @@ export async function groupOf(system: System, delivery: Delivery, now: number): 
     const { channel_id: channelId } = delivery;
     const at = new Date(now);
     if (!(await queries.lockChannel(tx.sql, channelId))) return null;
-    const { key, cause } = await alertOf(tx, delivery, at);
+    const { key, cause, ended_at: endedAt } = await alertOf(tx, delivery, at);
     const open = await queries.countOpen(tx.sql, channelId, key);
-    await queries.noteEnd(tx.sql, channelId, key, open === 0 ? at : null);
+    if ((endedAt === null) !== open > 0) await queries.noteEnd(tx.sql, channelId, key, open === 0 ? at : null);
     return { key, cause: sharedCause(cause), open };
   });
 }

@@ -166,24 +166,27 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
       select i.id, null, false, false, false, false, null, false, true from incidents i
       where i.org_id = ${orgId} and i.ended_at is null and not i.retracted
         and not exists (select from parts p where p.id = i.id) and exists (${toldOpen(sql, sql`i.id`, channelId)})
+    ), facts as materialized (
+      select l.*, i.severity, i.error_sample, i.regions_down, i.started_at, i.ended_at,
+        coalesce(i.outage_since, i.started_at) as since, i.ended_at is null and not i.retracted as is_open,
+        t.name, t.sort_name, t.host, t.tags
+      from listed l join incidents i on i.id = l.id join targets t on t.id = i.target_id
     ), ${causeTables(
       sql,
       orgId,
       sql`
-        select i.id, t.host, t.tags, i.error_sample as error, i.regions_down as regions,
-          i.severity = 'critical' as critical
-        from listed l join incidents i on i.id = l.id join targets t on t.id = i.target_id`,
+        select f.id, f.host, f.tags, f.error_sample as error, f.regions_down as regions,
+          f.severity = 'critical' as critical
+        from facts f`,
     )}, judged as materialized (
-      select l.*, o.is_open, l.is_part and o.is_open and (l.opens or l.climbs or l.escalates or not l.resolves)
-          as is_fresh,
-        l.is_part and not o.is_open and l.told and l.resolves as is_recovered,
-        l.is_part and not o.is_open and not l.told and (l.opens or l.climbs or l.escalates) as is_brief,
-        coalesce(c.kind, 'incident') as kind, coalesce(c.value, l.id::text) as value, t.name, t.sort_name, t.host,
-        array_position(array['minor', 'major', 'critical'], i.severity) as severity,
-        coalesce(i.outage_since, i.started_at) as since, i.error_sample, i.started_at, i.ended_at
-      from listed l join incidents i on i.id = l.id join targets t on t.id = i.target_id
-      left join caused c on c.id = l.id
-      cross join lateral (select i.ended_at is null and not i.retracted as is_open) o
+      select f.id, f.is_open, f.opens, f.climbs, f.escalates, f.level, f.name, f.sort_name, f.host, f.since,
+        f.error_sample, f.started_at, f.ended_at,
+        f.is_part and f.is_open and (f.opens or f.climbs or f.escalates or not f.resolves) as is_fresh,
+        f.is_part and not f.is_open and f.told and f.resolves as is_recovered,
+        f.is_part and not f.is_open and not f.told and (f.opens or f.climbs or f.escalates) as is_brief,
+        coalesce(c.kind, 'incident') as kind, coalesce(c.value, f.id::text) as value,
+        array_position(array['minor', 'major', 'critical'], f.severity) as severity
+      from facts f left join caused c on c.id = f.id
     ), covering as (
       update deliveries set covers = array(select j.id from judged j where j.is_open) where id = ${id}
     ), noting as (
