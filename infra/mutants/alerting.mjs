@@ -72,4 +72,11 @@ export default [
     replace: "isOpen && !isAcknowledged",
     test: `${deliveries}/alerts.test.ts`,
   },
+  {
+    name: "a process that was suspended sends what another one has claimed since",
+    file: `${deliveries}/deliverer.ts`,
+    search: "const latestSendMs = leaseMs / 2;",
+    replace: "const latestSendMs = leaseMs * 2;",
+    test: `${deliveries}/deliverer.test.ts`,
+  },
 ];

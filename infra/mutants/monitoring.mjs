@@ -1,5 +1,7 @@
-// Defects of schedule, circuit breaker, network guard and retention.
+// Defects of schedule, circuit breaker, network guard, partitions and retention.
 const pipeline = "control-plane/src/monitoring/pipeline";
+const partitions = "control-plane/src/platform/db/partitions.ts";
+const rollup = "control-plane/src/monitoring/results/rollup.test.ts";
 const ingest = `${pipeline}/ingest.test.ts`;
 const schedule = "shared/src/schedule.ts";
 const limits = "agent/src/run/limits.ts";
@@ -133,5 +135,26 @@ export default [
     search: "config.retention.login_attempts_days * dayMs",
     replace: "config.retention.login_attempts_days * dayMs * 1000",
     test: "control-plane/src/access/auth/attempts.test.ts",
+  },
+  {
+    name: "the first day that is kept loses its results",
+    file: partitions,
+    search: "if (name >= oldest) continue;",
+    replace: "if (name > oldest) continue;",
+    test: rollup,
+  },
+  {
+    name: "the last day ahead has no partition",
+    file: partitions,
+    search: "Math.max(0, last - first + 1)",
+    replace: "Math.max(0, last - first)",
+    test: rollup,
+  },
+  {
+    name: "hours are dropped after a month",
+    file: "control-plane/src/monitoring/results/retention.ts",
+    search: "const keepMonths = 13;",
+    replace: "const keepMonths = 1;",
+    test: rollup,
   },
 ];
