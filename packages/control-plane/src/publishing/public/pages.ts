@@ -17,7 +17,7 @@ import { markdownHtml } from "../../platform/html/markdown.ts";
 import { componentsOf, publicIncident, servedStatus, statusOf } from "./service.ts";
 import { type ComponentState, worst } from "./states.ts";
 import { inLanguage } from "./translated.ts";
-import { affectedSentence, affectedSince, calmSentence, type PageWords, wordsOf } from "./words.ts";
+import { affectedSentence, affectedSince, calmSentence, type PageWords, wordsOf, workingLine } from "./words.ts";
 
 /**
  * Declares a page of a status page. A visitor without access to a private one gets the form; where there is nothing to
@@ -119,7 +119,10 @@ function pathOf(http: Context): string {
 const cacheControl = "public, max-age=10, stale-while-revalidate=30";
 /** Incidents above the components: with more of them, visitors would have to scroll past them to the components. */
 const shownIncidents = 3;
-const shownPast = 30;
+/** Past incidents of the page itself: those of a week, at most so many; the history has the others. */
+const [weekDays, shownPast] = [7, 10];
+/** An affected group with more components than this shows the affected ones and folds the others. */
+const wholeGroup = 3;
 /** Past incidents of the history: 200 are drawn in less than 50 ms. */
 const historyPast = 200;
 
@@ -264,9 +267,9 @@ const isFine = (state: ComponentState): boolean => state === "operational" || st
  * Incidents by day, newest first: open ones today, ended ones on the day that they began. Today and yesterday are
  * listed without one too, unless an incident of another day lasted into them.
  */
-function pastDays(status: PublicStatus, words: PageWords, most: number) {
+function pastDays(status: PublicStatus, words: PageWords) {
   const now = Date.parse(status.generated_at);
-  const ended = status.recent_incidents.slice(0, most);
+  const ended = status.recent_incidents;
   const all = [...status.active_incidents, ...ended];
   const days = new Map<string, { name: string; incidents: PublicIncident[] }>();
   for (const at of [now, now - dayMs]) {
@@ -290,11 +293,14 @@ function pastDays(status: PublicStatus, words: PageWords, most: number) {
 
 const histories = new WeakMap<ServedStatus, ReturnType<typeof historyData>>();
 
-const historyData = ({ status, branding, language }: ServedStatus) => ({
-  recentDays,
-  days: pastDays(status, wordsOf({ language, timezone: branding.timezone }), historyPast),
-  more: Math.max(0, status.recent_incidents.length - historyPast),
-});
+function historyData({ status, branding, language }: ServedStatus) {
+  const past = status.recent_incidents.slice(0, historyPast);
+  return {
+    recentDays,
+    days: pastDays({ ...status, recent_incidents: past }, wordsOf({ language, timezone: branding.timezone })),
+    more: status.recent_incidents.length - past.length,
+  };
+}
 
 const datas = new WeakMap<ServedStatus, ReturnType<typeof computeData>>();
 
@@ -317,8 +323,15 @@ function computeData(served: ServedStatus) {
   const components = componentsOf(status);
   const groups = status.groups.map((group) => {
     const state = worst(group.components.map((component) => component.status));
-    return { ...group, state, line: words.groupLine(group.components), open: !isFine(state) };
+    const open = !isFine(state);
+    const folds = open && group.name !== null && group.components.length > wholeGroup;
+    const folded = folds ? group.components.filter(({ status: one }) => isFine(one)) : [];
+    const shown = folds ? group.components.filter(({ status: one }) => !isFine(one)) : group.components;
+    const rest = workingLine(folded, words);
+    return { ...group, state, line: words.groupLine(group.components), open, shown, folded, rest };
   });
+  const week = Date.parse(status.generated_at) - weekDays * dayMs;
+  const past = status.recent_incidents.filter((one) => Date.parse(one.started_at) >= week).slice(0, shownPast);
   // Incidents without a word of the operators say no more than the states of their components.
   const active = status.active_incidents;
   const narrated = active.filter((incident) => incident.updates.length > 0 || incident.description !== null);
@@ -334,7 +347,7 @@ function computeData(served: ServedStatus) {
     affected: affectedSentence(components, words),
     since: affectedSince(active),
     calm: calmSentence(status, components, words),
-    days: pastDays(status, words, shownPast),
-    more: Math.max(0, status.recent_incidents.length - shownPast),
+    days: pastDays({ ...status, recent_incidents: past }, words),
+    more: status.recent_incidents.length - past.length,
   };
 }

@@ -207,8 +207,11 @@ export const affectedSince = (incidents: readonly PublicIncident[]): string | nu
   incidents.map((incident) => incident.started_at).sort()[0] ?? null;
 
 /** The line under the banner while no component is affected. */
-export function calmSentence(status: PublicStatus, components: readonly PublicComponent[], { t }: PageWords): string {
-  if (status.overall.state === "no_data") return t.noData;
+export const calmSentence = (status: PublicStatus, components: readonly PublicComponent[], words: PageWords): string =>
+  status.overall.state === "no_data" ? words.t.noData : workingLine(components, words);
+
+/** How many components work, and how many have no recent data. */
+export function workingLine(components: readonly PublicComponent[], { t }: PageWords): string {
   const silent = components.filter((component) => component.status === "no_data").length;
   const working = components.filter((component) => component.status === "operational").length;
   const found = t.working(working);
