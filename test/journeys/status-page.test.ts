@@ -195,7 +195,7 @@ t.test("a status page", async (t) => {
       t.ok(name!.width > 300 && state!.y >= name!.y + name!.height, "a long name has the whole line");
     }
     t.ok((await boxes.nth(5).boundingBox())!.x > 200, "the state of a short name stands beside it");
-    t.match(await one.locator("#past ~ .more").innerText(), "10 older incidents");
+    t.match(await one.locator("#past ~ .more").innerText(), "30 older incidents");
     await one.getByRole("link", { name: "All incidents" }).click();
     await one.waitForURL(`**/status/${slug}/incidents`);
     t.equal(await one.locator(".past .row").count(), 40);
