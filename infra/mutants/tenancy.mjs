@@ -38,7 +38,7 @@ export default [
   without(
     "a maintenance window of another organisation is read",
     "alerting/maintenance/queries.ts",
-    "from maintenance_windows w where w.org_id = ${orgId} and w.id = ${id} for no key update`",
+    "where w.org_id = ${orgId} and w.id = ${id}`",
     "alerting/maintenance/maintenance.test.ts",
   ),
   {
