@@ -190,6 +190,8 @@ async function byPasskey(t: Test, page: Page, link: string): Promise<void> {
   }`);
   await page.context().clearCookies();
   await page.goto(new URL("/sign-in?next=/settings/account", link).href);
+  await page.getByRole("button", { name: "Sign in with a passkey" }).waitFor();
+  await page.getByLabel("Email address").click();
   await page.getByRole("rowheader", { name: "Laptop" }).waitFor();
   t.equal(await page.evaluate("sessionStorage.getItem('offered')"), "yes", "offered beside the address");
   // A copy of the device that was made before.

@@ -11,8 +11,11 @@ export function passkeys() {
     if (name?.value === "") void import("./browser-name.js").then((module) => (name.value ||= module.nameOfBrowser()));
   }
   const proof = document.querySelector("[data-passkey-proof]");
-  if (proof?.hidden === false && document.querySelector("[autocomplete~=webauthn]"))
-    void import("./webauthn.js").then((module) => module.offer(proof));
+  // The first key or touch loads what most visits do not need.
+  const offer = () => void import("./webauthn.js").then((module) => module.offer(proof));
+  if (proof?.hidden === false)
+    for (const name of ["pointerdown", "keydown"])
+      document.querySelector("[autocomplete~=webauthn]")?.addEventListener(name, offer, { once: true });
   onSubmit("[data-passkey-join]", (form) => import("./webauthn.js").then((module) => module.joinWithPasskey(form)));
   onSubmit("[data-passkey-proof]", (form) => import("./webauthn.js").then((module) => module.sendProof(form)));
   onSubmit("[data-passkey-add]", (form) => import("./webauthn.js").then((module) => module.sendNew(form)));

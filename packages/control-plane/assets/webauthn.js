@@ -52,6 +52,7 @@ const renewMs = 240_000;
 /** Offers passkeys where the browser fills in the address of a sign-in (WebAuthn Level 3, section 5.1.4). */
 export async function offer(form) {
   if (!(await PublicKeyCredential.isConditionalMediationAvailable?.())) return;
+  offered?.abort();
   const own = (offered = new AbortController());
   const renewal = setTimeout(() => {
     own.abort();
