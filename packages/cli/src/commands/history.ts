@@ -4,7 +4,7 @@ import { tame } from "@statusmesh/shared/terminal";
 import { dayMs } from "@statusmesh/shared/time";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import type { HistoryFile } from "../import/history.ts";
-import { isRow, row, rows, text } from "../import/values.ts";
+import { isRow, row, rows, text } from "@statusmesh/shared/foreign/values";
 import type { Json } from "@statusmesh/shared/json";
 import type { Api } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";

@@ -1,7 +1,8 @@
-import { type Check, Draft, heartbeat, type Imported, Secret } from "./draft.ts";
-import { containing, httpCheck, timeoutOf } from "./http-check.ts";
-import type { Item } from "./report.ts";
-import { flag, list, number, type Row, row, rows, text } from "./values.ts";
+import { type Check, heartbeat, Secret } from "@statusmesh/shared/foreign/check";
+import { Draft, type Imported } from "./draft.ts";
+import { containing, httpCheck, timeoutOf } from "@statusmesh/shared/foreign/http-check";
+import type { Item } from "@statusmesh/shared/foreign/item";
+import { flag, list, number, type Row, row, rows, text } from "@statusmesh/shared/foreign/values";
 
 /** Objects as the JSON API lists them: {id, attributes}. */
 export interface BetterStackData {

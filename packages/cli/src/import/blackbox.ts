@@ -1,11 +1,12 @@
 import { isIP } from "node:net";
 import { hostAndPort } from "@statusmesh/shared/url";
 import type { Json } from "@statusmesh/shared/json";
-import { headersIn } from "./channels.ts";
-import { type Check, Draft, type Imported } from "./draft.ts";
-import { httpCheck } from "./http-check.ts";
-import type { Item } from "./report.ts";
-import { duration, flag, list, number, type Row, row, rows, text, texts } from "./values.ts";
+import { headersIn } from "@statusmesh/shared/foreign/check";
+import { type Check } from "@statusmesh/shared/foreign/check";
+import { Draft, type Imported } from "./draft.ts";
+import { httpCheck } from "@statusmesh/shared/foreign/http-check";
+import type { Item } from "@statusmesh/shared/foreign/item";
+import { duration, flag, list, number, type Row, row, rows, text, texts } from "@statusmesh/shared/foreign/values";
 
 /** A target of a job that probes through blackbox_exporter. */
 export interface ProbeTarget {

@@ -1,9 +1,10 @@
 import { isSendableHeader } from "@statusmesh/shared/checks/http-rules";
 import { blockedHost } from "@statusmesh/shared/net/address";
-import type { Item } from "./report.ts";
+import type { Item } from "@statusmesh/shared/foreign/item";
 import type { Json } from "@statusmesh/shared/json";
-import { privateTarget, Secret } from "./draft.ts";
-import { type Row, row, text } from "./values.ts";
+import { Secret } from "@statusmesh/shared/foreign/check";
+import { privateTarget } from "./draft.ts";
+import { type Row, text } from "@statusmesh/shared/foreign/values";
 
 /** Config of a channel; null where it cannot be one, and the item says why. */
 type Config = Json | null;
@@ -21,10 +22,6 @@ export function channelsFrom(providers: Providers, type: string, item: Item, set
   const made = providers[type]!(item, (name) => text(settings[name]).trim(), settings);
   return made === null ? [] : Array.isArray(made) ? made : [made];
 }
-
-/** Headers of a map, in its order. */
-export const headersIn = (value: unknown): [name: string, value: string][] =>
-  Object.entries(row(value)).map(([name, of]) => [name, text(of)]);
 
 const no = (item: Item, reason: string): null => item.refuse(reason, "silent");
 

@@ -2,32 +2,19 @@ import { type CheckSpec, checkKinds, type CheckType, isCheckType, kindOf } from 
 import { checkDocument, checkOf } from "@statusmesh/shared/declared/check";
 import { perSection, type Section, sections } from "@statusmesh/shared/declared/files";
 import { blockedHost } from "@statusmesh/shared/net/address";
+import { type Check, escaped, mapTexts, present, Secret } from "@statusmesh/shared/foreign/check";
 import { dayMs } from "@statusmesh/shared/time";
 import { insideName } from "@statusmesh/shared/net/inside-name";
-import { isObject, type Json } from "@statusmesh/shared/json";
+import type { Json } from "@statusmesh/shared/json";
 import type { Day, HistoryFile, Outage, Subscriber } from "./history.ts";
-import { Item, type Report, reportOf } from "./report.ts";
-import { clamp, line, lines, slug } from "./values.ts";
+import { Item } from "@statusmesh/shared/foreign/item";
+import { type Report, reportOf } from "./report.ts";
+import { clamp, line, lines, slug } from "@statusmesh/shared/foreign/values";
 
 /** Said of every address that the guard of a server refuses as it is installed. */
 export const privateTarget =
   "its address is private: set security.allow_private_targets on the server before the apply, which is refused " +
   "otherwise";
-
-/** A value that the file names as a variable. */
-export class Secret {
-  readonly value: string;
-  constructor(value: string) {
-    this.value = value;
-  }
-}
-
-/** A heartbeat check within the bounds of its kind. */
-export const heartbeat = (periodMs: number, graceMs: number) => ({
-  type: "heartbeat" as const,
-  period: clamp(periodMs, 10_000, 90 * dayMs),
-  grace: clamp(graceMs, 1000, 30 * dayMs),
-});
 
 /** What an importer makes of what was read. */
 export interface Imported {
@@ -37,9 +24,6 @@ export interface Imported {
   readonly history: HistoryFile | null;
   readonly report: Report;
 }
-
-/** A check in the making. Texts of it may be {@link Secret}s; fields that are undefined are not in it. */
-export type Check = Json & { type: CheckType };
 
 export interface MonitorInput {
   name: unknown;
@@ -333,9 +317,6 @@ export class Draft {
 
 const nonEmpty = (name: string, value: string): Json => (value === "" ? {} : { [name]: escaped(value) });
 
-/** A text as the file has it: `${` stands for a variable there. */
-const escaped = (text: string): string => text.replaceAll("${", () => "$${");
-
 const isPublicName = (host: string): boolean => /^\d+(\.\d+){3}$/.test(host) || insideName(host.toLowerCase()) === null;
 
 /** Stands for members of a group, which have been judged before it. */
@@ -370,20 +351,6 @@ function judged(check: Check, key: string): { spec: CheckSpec | null; problem: s
     .reduce((words, secret) => words.replaceAll(secret, "***"), fault.message);
   return { spec: null, problem: line(message, 300) };
 }
-
-/** A copy of a value with `change` applied to its texts. `pointer` is the place of one. */
-function mapTexts(value: unknown, change: (text: string | Secret, pointer: string) => string, pointer = ""): unknown {
-  if (typeof value === "string" || value instanceof Secret) return change(value, pointer);
-  if (Array.isArray(value)) return value.map((one, at) => mapTexts(one, change, `${pointer}/${at}`));
-  if (!isObject(value)) return value;
-  return Object.fromEntries(
-    Object.entries(present(value)).map(([name, one]) => [name, mapTexts(one, change, `${pointer}/${name}`)]),
-  );
-}
-
-/** The fields that have a value. */
-const present = (fields: Json): Json =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 
 /** PostgreSQL takes neither NUL nor lone surrogates, and an environment takes no NUL. */
 function hasUnstorable(value: unknown): boolean {

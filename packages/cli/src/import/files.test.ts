@@ -10,7 +10,7 @@ import { readAutoKuma } from "./read/autokuma.ts";
 import { readBlackbox } from "./read/blackbox.ts";
 import { readGatus } from "./read/gatus.ts";
 import { countOf, faultsOf, objectsOf, reasonsOf } from "./testing.ts";
-import { duration } from "./values.ts";
+import { duration } from "@statusmesh/shared/foreign/values";
 
 const fixtures = join(import.meta.dirname, "../../../../test/fixtures");
 

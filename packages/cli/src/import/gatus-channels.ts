@@ -1,7 +1,8 @@
+import { headersIn } from "@statusmesh/shared/foreign/check";
 import type { Json } from "@statusmesh/shared/json";
 import * as channels from "./channels.ts";
-import type { Item } from "./report.ts";
-import type { Row } from "./values.ts";
+import type { Item } from "@statusmesh/shared/foreign/item";
+import type { Row } from "@statusmesh/shared/foreign/values";
 
 /** Providers of alerts by their names in Gatus. */
 const providers: channels.Providers = {
@@ -28,7 +29,7 @@ const providers: channels.Providers = {
   pagerduty: (item, of) => channels.pagerduty(item, of("integration-key")),
   email: (item, of) => channels.emails(item, of("to")),
   twilio: (item, of) => channels.twilio(item, { sid: of("sid"), token: of("token"), from: of("from"), to: of("to") }),
-  custom: (item, of, config) => channels.webhook(item, of("url"), channels.headersIn(config["headers"])),
+  custom: (item, of, config) => channels.webhook(item, of("url"), headersIn(config["headers"])),
 };
 
 /** The channels that a provider of Gatus becomes; none with the reason in the item. */

@@ -1,6 +1,7 @@
 import { dayMs } from "@statusmesh/shared/time";
-import { Draft, heartbeat, type Imported, Secret } from "./draft.ts";
-import { flag, number, type Row, text } from "./values.ts";
+import { heartbeat, Secret } from "@statusmesh/shared/foreign/check";
+import { Draft, type Imported } from "./draft.ts";
+import { flag, number, type Row, text } from "@statusmesh/shared/foreign/values";
 import { zoneName } from "@statusmesh/shared/zoned";
 
 export interface HealthchecksData {

@@ -1,5 +1,5 @@
 import { utcDay } from "@statusmesh/shared/time";
-import { clamp } from "./values.ts";
+import { clamp } from "@statusmesh/shared/foreign/values";
 
 /** An outage that has ended, RFC 3339 in UTC. */
 export interface Outage {

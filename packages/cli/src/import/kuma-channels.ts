@@ -1,7 +1,8 @@
+import { headersIn } from "@statusmesh/shared/foreign/check";
 import type { Json } from "@statusmesh/shared/json";
 import * as channels from "./channels.ts";
-import type { Item } from "./report.ts";
-import { flag, jsonIn, type Row, text } from "./values.ts";
+import type { Item } from "@statusmesh/shared/foreign/item";
+import { flag, jsonIn, type Row, text } from "@statusmesh/shared/foreign/values";
 
 /** Providers of notifications by their names in Uptime Kuma. */
 const providers: channels.Providers = {
@@ -21,7 +22,7 @@ const providers: channels.Providers = {
     return channels.telegram(item, of("telegramBotToken"), of("telegramChatID"));
   },
   webhook: (item, of, config) =>
-    channels.webhook(item, of("webhookURL"), channels.headersIn(jsonIn(config["webhookAdditionalHeaders"]))),
+    channels.webhook(item, of("webhookURL"), headersIn(jsonIn(config["webhookAdditionalHeaders"]))),
   ntfy: (item, of) => {
     if (of("ntfyAuthenticationMethod") !== "usernamePassword")
       return channels.ntfy(item, of("ntfyserverurl"), of("ntfytopic"), of("ntfyaccesstoken"));

@@ -1,7 +1,7 @@
 import { dayMs, utcDay } from "@statusmesh/shared/time";
 import type { WindowInput } from "./draft.ts";
-import type { Item } from "./report.ts";
-import { clamp, flag, isRow, jsonIn, number, type Row, text } from "./values.ts";
+import type { Item } from "@statusmesh/shared/foreign/item";
+import { clamp, flag, isRow, jsonIn, number, type Row, text } from "@statusmesh/shared/foreign/values";
 import { instantOf, zoneName } from "@statusmesh/shared/zoned";
 import { firstDay, wallTime, weekdayOf } from "./zones.ts";
 

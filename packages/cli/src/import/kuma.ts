@@ -3,10 +3,10 @@ import type { Day, Outage } from "./history.ts";
 import { maxDepth } from "@statusmesh/shared/checks/group";
 import { hostAndPort } from "@statusmesh/shared/url";
 import { channelsOf } from "./kuma-channels.ts";
-import { checkOf } from "./kuma-checks.ts";
+import { checkOf } from "@statusmesh/shared/foreign/kuma-checks";
 import { windowsOf } from "./kuma-windows.ts";
-import type { Item, Weight } from "./report.ts";
-import { flag, jsonIn, number, type Row, row, text } from "./values.ts";
+import type { Item, Weight } from "@statusmesh/shared/foreign/item";
+import { flag, jsonIn, number, type Row, row, text } from "@statusmesh/shared/foreign/values";
 
 /** What was read of Uptime Kuma, by the names of its columns. Each table may be empty. */
 export interface KumaData {

@@ -1,11 +1,12 @@
 import { greetings } from "@statusmesh/shared/checks/tcp";
 import type { Json } from "@statusmesh/shared/json";
 import { utcDay } from "@statusmesh/shared/time";
-import { headersIn } from "./channels.ts";
-import { type Check, Draft, type Imported } from "./draft.ts";
-import { containing, httpCheck } from "./http-check.ts";
-import type { Item } from "./report.ts";
-import { clamp, flag, list, number, type Row, row, rows, text } from "./values.ts";
+import { headersIn } from "@statusmesh/shared/foreign/check";
+import { type Check } from "@statusmesh/shared/foreign/check";
+import { Draft, type Imported } from "./draft.ts";
+import { containing, httpCheck } from "@statusmesh/shared/foreign/http-check";
+import type { Item } from "@statusmesh/shared/foreign/item";
+import { clamp, flag, list, number, type Row, row, rows, text } from "@statusmesh/shared/foreign/values";
 
 export interface PingdomData {
   /** In detail: `type` is {http: {…}}, {tcp: {…}} and so on. */

@@ -1,6 +1,6 @@
 import { Draft, type Imported } from "./draft.ts";
 import type { Subscriber } from "./history.ts";
-import { flag, line, list, number, type Row, row, text } from "./values.ts";
+import { flag, line, list, number, type Row, row, text } from "@statusmesh/shared/foreign/values";
 
 export interface StatuspageData {
   readonly page: Row;

@@ -1,10 +1,10 @@
 import { minuteMs } from "@statusmesh/shared/time";
 import type { Json } from "@statusmesh/shared/json";
-import { headersIn } from "./channels.ts";
-import { type Check, Draft, heartbeat, type Imported } from "./draft.ts";
-import { containing, httpCheck, timeoutOf } from "./http-check.ts";
-import type { Item } from "./report.ts";
-import { clamp, flag, list, number, type Row, row, rows, text, texts } from "./values.ts";
+import { type Check, headersIn, heartbeat } from "@statusmesh/shared/foreign/check";
+import { Draft, type Imported } from "./draft.ts";
+import { containing, httpCheck, timeoutOf } from "@statusmesh/shared/foreign/http-check";
+import type { Item } from "@statusmesh/shared/foreign/item";
+import { clamp, flag, list, number, type Row, row, rows, text, texts } from "@statusmesh/shared/foreign/values";
 import { firstDay, wallTime, weekdayOf } from "./zones.ts";
 
 export interface UptimeRobotData {

@@ -1,10 +1,11 @@
 import * as fs from "node:fs";
 import { basename, extname, join } from "node:path";
 import { parse } from "smol-toml";
+import { type Default, defaultsIn, settingsOf } from "@statusmesh/shared/foreign/autokuma";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { Failure } from "../../shell/output.ts";
 import type { KumaData } from "../kuma.ts";
-import { flag, isRow, jsonIn, list, type Row, row, rows, text, texts } from "../values.ts";
+import { flag, isRow, jsonIn, list, type Row, row, rows, text, texts } from "@statusmesh/shared/foreign/values";
 import { readText, readYaml } from "./foreign-yaml.ts";
 import { emptyKuma, kumaLists } from "./kuma.ts";
 
@@ -26,7 +27,7 @@ type Refused = NonNullable<KumaData["refused"]>[number];
 /** Reads a folder of static monitors; `configPath` is AutoKuma's configuration, for its default_settings. */
 export function readAutoKuma(folder: string, configPath: string | undefined): KumaData {
   const refused: Refused[] = [];
-  const defaults = configPath === undefined ? [] : defaultsIn(configPath);
+  const defaults = configPath === undefined ? [] : defaultsIn(configIn(configPath));
   const entities = filesIn(folder).flatMap((file) => entitiesIn(file, defaults));
   const usable = entities.filter(({ id, type, value }) => {
     const reason = refusalOf(type, value);
@@ -122,8 +123,7 @@ function entitiesIn({ id, path }: { id: string; path: string }, defaults: readon
   const entity = (name: string, one: unknown, index: number | null): Entity => {
     if (!isRow(one)) throw new Failure(`${path} cannot be read: a monitor in it is no map.`);
     const type = text(one["type"]);
-    const whole = { ...builtIn, ...byItsNames(defaultsFor(defaults, type)), ...byItsNames(one) };
-    return { id: name, type, value: row(resolved(whole, index)) };
+    return { id: name, type, value: row(resolved(settingsOf(defaults, type, one), index)) };
   };
   return Array.isArray(value)
     ? list(value).map((one, index) => entity(`${id}[${index}]`, one, index))
@@ -138,19 +138,6 @@ function parsedFile(path: string): unknown {
     throw new Failure(`${path} cannot be read: ${messageOf(error).split("\n")[0]!.slice(0, 300)}`);
   }
 }
-
-/** What AutoKuma sends for a setting that is absent, where Uptime Kuma has another default (models/monitor.rs). */
-const builtIn: Row = { timeout: 48, ping_count: 3, dns_resolve_server: "1.1.1.1" };
-
-/** Names that AutoKuma takes beside those of Uptime Kuma. Others differ in camel and snake case only. */
-const aliases: Readonly<Record<string, string>> = {
-  max_retries: "maxretries",
-  max_redirects: "maxredirects",
-  security: "smtp_security",
-};
-
-const byItsNames = (settings: Row): Row =>
-  Object.fromEntries(Object.entries(settings).map(([name, value]) => [aliases[name] ?? name, value]));
 
 /** Templates of Tera that do not depend on a container: `file_index`, and variables that AutoKuma lets files read. */
 const known = /\{\{\s*(?:get_env\(\s*name\s*=\s*(["'`])(AUTOKUMA__ENV__\w{1,200})\1\s*\)|file_index)\s*\}\}/g;
@@ -177,24 +164,4 @@ function templateIn(value: unknown): string | null {
   return null;
 }
 
-interface Default {
-  readonly type: string;
-  readonly name: string;
-  readonly value: string;
-}
-
-/** `default_settings` of AutoKuma's configuration: lines of `http.max_redirects: 10` and `*.max_retries: 3`. */
-function defaultsIn(path: string): Default[] {
-  const config = /\.ya?ml$/.test(path) ? readYaml(path) : row(parsedFile(path));
-  return text(config["default_settings"])
-    .split("\n")
-    .flatMap((line): Default[] => {
-      const [, type, name, value] = /^\s*([\w*-]+)\.([\w.]+)\s*:(.*)$/.exec(line) ?? [];
-      return type === undefined ? [] : [{ type, name: name!, value: value!.trim() }];
-    });
-}
-
-const defaultsFor = (defaults: readonly Default[], wanted: string): Row =>
-  Object.fromEntries(
-    ["*", wanted].flatMap((of) => defaults.filter(({ type }) => type === of).map(({ name, value }) => [name, value])),
-  );
+const configIn = (path: string): Row => (/\.ya?ml$/.test(path) ? readYaml(path) : row(parsedFile(path)));

@@ -2,7 +2,7 @@ import * as fs from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { Failure } from "../../shell/output.ts";
 import type { BlackboxData, ProbeTarget } from "../blackbox.ts";
-import { type Row, row, rows, text, texts } from "../values.ts";
+import { type Row, row, rows, text, texts } from "@statusmesh/shared/foreign/values";
 import { readYaml } from "./foreign-yaml.ts";
 
 const maxTargets = 20_000;

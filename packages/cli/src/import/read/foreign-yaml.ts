@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { parseDocument } from "yaml";
 import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
 import { Failure } from "../../shell/output.ts";
-import { isRow, type Row } from "../values.ts";
+import { isRow, type Row } from "@statusmesh/shared/foreign/values";
 
 const maxBytes = 4 * 1_048_576;
 const maxFiles = 1000;

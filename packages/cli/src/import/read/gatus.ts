@@ -1,5 +1,5 @@
 import { Failure } from "../../shell/output.ts";
-import { isRow, type Row } from "../values.ts";
+import { isRow, type Row } from "@statusmesh/shared/foreign/values";
 import { readYaml, yamlFiles } from "./foreign-yaml.ts";
 
 /** Sections whose variables must be set: the others are not carried over. */

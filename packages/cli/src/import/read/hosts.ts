@@ -4,7 +4,7 @@ import type { HealthchecksData } from "../healthchecks.ts";
 import type { PingdomData } from "../pingdom.ts";
 import type { StatuspageData } from "../statuspage.ts";
 import type { UptimeRobotData } from "../uptimerobot.ts";
-import { type Row, row, rows, text } from "../values.ts";
+import { type Row, row, rows, text } from "@statusmesh/shared/foreign/values";
 import { Fetching, keyOf } from "./fetching.ts";
 
 /* What the APIs of other products list, page by page. */

@@ -8,7 +8,7 @@ import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { importKuma } from "../kuma.ts";
 import { countOf, faultsOf, objectsOf } from "../testing.ts";
-import type { Row } from "../values.ts";
+import type { Row } from "@statusmesh/shared/foreign/values";
 import { readRunningKuma } from "./kuma-socket.ts";
 import { noProgress } from "../../shell/output.ts";
 

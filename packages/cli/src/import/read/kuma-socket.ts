@@ -3,7 +3,7 @@ import { Failure, type Progress } from "../../shell/output.ts";
 import { ProxyError, proxyOf, tunnelsTo } from "../../shell/proxy.ts";
 import { dateOf, type Day, dayOf } from "../history.ts";
 import type { Change, KumaData } from "../kuma.ts";
-import { flag, isRow, list, number, type Row, row, rows, text } from "../values.ts";
+import { flag, isRow, list, number, type Row, row, rows, text } from "@statusmesh/shared/foreign/values";
 import { zoneName } from "@statusmesh/shared/zoned";
 import { baseOf, Fetching, reasonOf } from "./fetching.ts";
 import { byColumns, kumaLists, timeOf } from "./kuma.ts";

@@ -3,7 +3,7 @@ import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { Failure, type Progress } from "../../shell/output.ts";
 import { dateOf, type Day, dayOf } from "../history.ts";
 import type { Change, KumaData } from "../kuma.ts";
-import { flag, number, type Row, row, rows, text } from "../values.ts";
+import { flag, number, type Row, row, rows, text } from "@statusmesh/shared/foreign/values";
 import { zoneName } from "@statusmesh/shared/zoned";
 import { SqliteFile } from "./sqlite.ts";
 

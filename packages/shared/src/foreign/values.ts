@@ -1,5 +1,5 @@
-import { isObject, parsedJson } from "@statusmesh/shared/json";
-import { dayMs, hourMs, minuteMs, secondMs } from "@statusmesh/shared/time";
+import { isObject, parsedJson } from "../json.ts";
+import { dayMs, hourMs, minuteMs, secondMs } from "../time.ts";
 
 /*
  * Values of foreign systems: anything may be absent, of another type, huge or hostile. Each reader returns a value of

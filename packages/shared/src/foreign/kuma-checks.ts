@@ -1,9 +1,8 @@
-import type { Json } from "@statusmesh/shared/json";
-import { hostAndPort } from "@statusmesh/shared/url";
-import { headersIn } from "./channels.ts";
-import { type Check, heartbeat, Secret } from "./draft.ts";
+import type { Json } from "../json.ts";
+import { hostAndPort } from "../url.ts";
+import { type Check, headersIn, heartbeat, Secret } from "./check.ts";
 import { containing, httpCheck, jsonOperators, timeoutOf } from "./http-check.ts";
-import type { Item } from "./report.ts";
+import type { Item } from "./item.ts";
 import { clamp, flag, jsonIn, number, type Row, rows, text, texts } from "./values.ts";
 
 type Mapped = {

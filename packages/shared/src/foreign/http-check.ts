@@ -1,8 +1,8 @@
-import { isSecretHeader, isSendableHeader } from "@statusmesh/shared/checks/http-rules";
-import type { Json } from "@statusmesh/shared/json";
-import { percentDecoded } from "@statusmesh/shared/url";
-import { Secret } from "./draft.ts";
-import type { Item } from "./report.ts";
+import { isSecretHeader, isSendableHeader } from "../checks/http-rules.ts";
+import type { Json } from "../json.ts";
+import { percentDecoded } from "../url.ts";
+import { Secret } from "./check.ts";
+import type { Item } from "./item.ts";
 import { clamp } from "./values.ts";
 
 /** A request as other products describe it. */

@@ -1,7 +1,7 @@
-import { dayMs } from "@statusmesh/shared/time";
-import type { Json } from "@statusmesh/shared/json";
+import { dayMs } from "../time.ts";
+import type { Json } from "../json.ts";
 import { expectedStatus, jsonOperators } from "./http-check.ts";
-import type { Item } from "./report.ts";
+import type { Item } from "./item.ts";
 import { duration } from "./values.ts";
 
 const allCodes = Array.from({ length: 500 }, (_, at) => at + 100);
