@@ -855,6 +855,9 @@ create table declared_projects (
   applied_at timestamp with time zone,
   applied_by jsonb,
   summary jsonb,
+  source jsonb,
+  writer text,
+  leased_until timestamp with time zone,
   PRIMARY KEY (org_id, project),
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
 );

@@ -132,6 +132,7 @@ export const goodBodies = ({
   "PATCH /api/v1/status-pages/{id}/components/{target_id}": { public_name: "Shop" },
   "POST /api/v1/config/plan": { project: "shop", document: { version: 1 } },
   "POST /api/v1/config/apply": { project: "shop", document: { version: 1 }, plan_token: "none" },
+  "POST /api/v1/config/source": { project: "docker-nas", writer: "one", name: "Docker, host nas" },
   "POST /api/v1/config/adopt": { project: "shop", kind: "monitor", key: `key${mark}`, id: targetId },
   "POST /api/v1/config/detach": { project: "shop", kind: "monitor", key: `key${mark}`, id: targetId },
   "POST /api/v1/api-tokens": { name: "Pipeline", scopes: ["org:read"] },

@@ -166,7 +166,14 @@ const apply = async (prune: object) => {
 await quiet.post("/api/v1/config/apply", await apply(declared));
 const pruning = await apply({ ...document({}), prune: true, max_delete: 0 });
 
+const discovered = { project: "docker-errors", writer: "one", name: "Docker" };
+await asking(xenia.token).post("/api/v1/config/source", discovered);
+
 const files: Case[] = [
+  {
+    ...refusedBody("POST /api/v1/config/source")("a second writer", { ...discovered, writer: "two" }, "SOURCE_IN_USE"),
+    as: quiet,
+  },
   plan(
     "a variable",
     document({ monitors: { one: { ...target, name: "${NAME}" } } }),

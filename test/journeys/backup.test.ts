@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import { filesInWords } from "@statusmesh/control-plane/interfaces/declared/service";
+import { filesInWords, sourcesInWords } from "@statusmesh/control-plane/interfaces/declared/service";
 import { backup, restore } from "@statusmesh/control-plane/operator/commands/backup";
 import { doctor } from "@statusmesh/control-plane/operator/commands/doctor";
 import { connect } from "../harness/api.ts";
@@ -146,7 +146,9 @@ t.test("into another embedded database, where the key is missing", async (t) => 
   matchObject(t, restored, { code: 1, out: /The stored credentials of 1 monitor cannot be opened/ });
   matchObject(
     t,
-    await commandHere(elsewhere, env, (config, say) => doctor(() => config, clock, say, false, filesInWords)),
+    await commandHere(elsewhere, env, (config, say) =>
+      doctor(() => config, clock, say, false, { files: filesInWords, sources: sourcesInWords }),
+    ),
     {
       out: /secrets +those of 1 monitor, .*, 0 channels, 0 push keys and 0 webhook subscribers can be opened/,
     },

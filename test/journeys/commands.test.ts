@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { json } from "node:stream/consumers";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import { filesInWords } from "@statusmesh/control-plane/interfaces/declared/service";
+import { filesInWords, sourcesInWords } from "@statusmesh/control-plane/interfaces/declared/service";
 import { giveAccess } from "@statusmesh/control-plane/operator/commands/bootstrap-owner";
 import { doctor } from "@statusmesh/control-plane/operator/commands/doctor";
 import { rotateKek } from "@statusmesh/control-plane/operator/commands/rotate-kek";
@@ -52,7 +52,9 @@ async function run(args: readonly string[], env: Record<string, string>) {
 
 const clock = { now: () => Date.now() };
 const examined = (env: Record<string, string>) =>
-  commandHere(folder, env, (config, say) => doctor(() => config, clock, say, false, filesInWords));
+  commandHere(folder, env, (config, say) =>
+    doctor(() => config, clock, say, false, { files: filesInWords, sources: sourcesInWords }),
+  );
 const registered = (env: Record<string, string>) =>
   commandHere(folder, env, (config, say) => registerTelegramWebhook(config, clock, say));
 const rotatedHere = (env: Record<string, string>) =>

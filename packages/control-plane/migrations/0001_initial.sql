@@ -1822,6 +1822,10 @@ create table declared_projects (
   applied_at timestamptz,
   applied_by jsonb,
   summary    jsonb,
+  -- Discovery: what its last run reported, and who may write the project until when.
+  source       jsonb,
+  writer       text,
+  leased_until timestamptz,
   primary key (org_id, project)
 );
 

@@ -153,11 +153,11 @@ program
   .description("Check everything the service needs, one line each; exit code 1 on a failure")
   .option("--json", "print the findings as JSON")
   .action(async ({ json }: { json?: boolean }) => {
-    const [{ doctor }, { filesInWords }] = await Promise.all([
+    const [{ doctor }, { filesInWords: files, sourcesInWords: sources }] = await Promise.all([
       import("./operator/commands/doctor.ts"),
       import("./interfaces/declared/service.ts"),
     ]);
-    process.exitCode = await doctor(configuration, clock, print, json ?? false, filesInWords);
+    process.exitCode = await doctor(configuration, clock, print, json ?? false, { files, sources });
   });
 
 function print(line: string): void {

@@ -136,6 +136,7 @@ const registry = {
     409,
     "the plan token is of another document, organisation or day, or what the plan has read has changed since",
   ],
+  SOURCE_IN_USE: [409, "another writer, such as a second discovery, has the project until its lease ends"],
   PRUNE_LIMIT: [422, "an apply would delete more objects than max_delete allows"],
   BAD_TIME_RANGE: [400, "to is not after from"],
   // Channels

@@ -262,6 +262,13 @@ export async function selectOpenIncident(sql: Db, orgId: string, targetId: strin
     where org_id = ${orgId} and target_id = ${targetId} and ended_at is null and not retracted`);
 }
 
+/** The ids among these of targets with an open incident. */
+export async function selectFailing(sql: Db, orgId: string, targetIds: readonly string[]): Promise<string[]> {
+  return await columnOf<string>(sql`
+    select distinct target_id from incidents
+    where org_id = ${orgId} and target_id = any(${arrayOf(targetIds)}::uuid[]) and ended_at is null and not retracted`);
+}
+
 export async function selectNamedMonitor(sql: Db, orgId: string, id: string) {
   return await firstOf(sql<{ id: string; name: string }[]>`
     select id, name from targets where org_id = ${orgId} and id = ${id}`);

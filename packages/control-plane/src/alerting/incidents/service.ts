@@ -55,6 +55,11 @@ export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
 export { listDeliveries, retryDelivery } from "./notifications.ts";
 export { listUpdates, narrateIncident, postNote, postUpdate } from "./narration.ts";
 
+/** The ids among these whose monitor has an open incident. */
+export async function failingTargetIds({ sql, orgId }: OrgReader, ids: readonly string[]): Promise<Set<string>> {
+  return new Set(ids.length === 0 ? [] : await queries.selectFailing(sql, orgId, ids));
+}
+
 /** Members of a group with what they are for it, at most `limit` of each state. Without a scope check. */
 export async function memberStates({ sql, orgId, clock }: OrgReader, groupId: string, limit: number) {
   return await selectMembers(sql, orgId, groupId, new Date(clock.now()), limit);

@@ -15,8 +15,17 @@ import {
   PlanReply,
   PlanRequest,
   Projects,
+  SourceReport,
 } from "./schema.ts";
-import { adoptObject, applyConfig, detachObject, exportConfig, listProjects, planConfig } from "./service.ts";
+import {
+  adoptObject,
+  applyConfig,
+  detachObject,
+  exportConfig,
+  listProjects,
+  planConfig,
+  reportSource,
+} from "./service.ts";
 
 const shared = { auth: "tenant", tag: "Configuration as code", category: "bulk_ops" } as const;
 
@@ -77,7 +86,7 @@ export const declaredRoutes: Route[] = [
     bodyLimit: maxBytes,
     body: PlanRequest,
     replies: { 200: PlanReply },
-    errors: documentErrors,
+    errors: ["SOURCE_IN_USE", ...documentErrors],
     handle: async ({ ctx, body, http }) =>
       ok(replyJson(await planConfig({ ...ctx, isGone: () => http.socket.destroyed }, body))),
   }),
@@ -90,8 +99,21 @@ export const declaredRoutes: Route[] = [
     bodyLimit: maxBytes,
     body: ApplyRequest,
     replies: { 200: ApplyReply },
-    errors: ["PLAN_STALE", "PRUNE_LIMIT", ...documentErrors],
+    errors: ["PLAN_STALE", "PRUNE_LIMIT", "SOURCE_IN_USE", ...documentErrors],
     handle: async ({ ctx, body }) => ok(replyJson(await applyConfig(ctx, body))),
+  }),
+  route("POST", "/api/v1/config/source", {
+    ...shared,
+    category: "api_writes",
+    scope: "targets:write",
+    writes: false,
+    summary: "Report a run of discovery",
+    description:
+      "What a run of discovery has found, for people; renews or ends the lease of the project. Nothing is declared.",
+    body: SourceReport,
+    replies: { 204: null },
+    errors: ["SOURCE_IN_USE"],
+    handle: async ({ ctx, body }) => await reportSource(ctx, body),
   }),
   route("GET", "/api/v1/config/export", {
     ...shared,

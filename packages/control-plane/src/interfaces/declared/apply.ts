@@ -35,6 +35,7 @@ import {
 } from "../../publishing/status-pages/service.ts";
 import { type Section, sections } from "@statusmesh/shared/declared/files";
 import type { ConfigPlan } from "./plan.ts";
+import { mostDeleted } from "./sources.ts";
 import type { State } from "./state.ts";
 
 /** Locks what the apply writes, in one order. */
@@ -109,7 +110,7 @@ export async function carryOut(tx: Ctx, plan: ConfigPlan, state: State): Promise
   for (const { id, input } of work.maintenance.create) await createWindow(tx, input, id);
   const at = new Date(tx.clock.now()).toISOString();
   for (const section of sections) {
-    const changes = plan.manage[section].map(({ id, managed }) => ({ id, managed: { ...managed, at } }));
+    const changes = plan.manage[section].map(({ id, managed }) => ({ id, managed: { at, ...managed } }));
     if (changes.length > 0) await writers[section].manage(tx, changes);
   }
 }
@@ -147,7 +148,7 @@ export async function recordApply(ctx: Ctx, project: string, { records, summary 
 
 /** PRUNE_LIMIT for more deletions than are allowed; else null. */
 export function pruneRefusal({ summary, owned }: ConfigPlan, maxDelete: number | null): AppError | null {
-  const most = maxDelete ?? Math.max(10, Math.ceil(owned / 5));
+  const most = mostDeleted(owned, maxDelete);
   if (summary.delete <= most) return null;
   return new AppError(
     "PRUNE_LIMIT",

@@ -9,6 +9,7 @@ import { fits } from "@statusmesh/shared/validate";
 import { type Ctx, inTransaction } from "../../platform/context.ts";
 import { bulkAction } from "../../monitoring/targets/bulk.ts";
 import { createTarget, getTarget, updateTarget } from "../../monitoring/targets/service.ts";
+import { reportIncident } from "../../alerting/incidents/service.ts";
 import { createWindow } from "../../alerting/maintenance/service.ts";
 import { createChannel, getChannel } from "../../alerting/channels/service.ts";
 import { createPage, storedPages, updateComponent } from "../../publishing/status-pages/service.ts";
@@ -21,6 +22,7 @@ import { ConfigDocument } from "./document-schema.ts";
 import type { ApplyReply, ExportReply, PlanReply } from "./schema.ts";
 import { replyJson, type WrittenReply } from "./changes.ts";
 import { adoptObject, detachObject, exportConfig, listDrift, listProjects } from "./service.ts";
+import { reportSource, sourcesInWords } from "./sources.ts";
 import * as service from "./service.ts";
 
 const world = await openWorld(t);
@@ -1316,4 +1318,104 @@ t.test("the export of 600 objects of all kinds plans nothing, declared and adopt
       "nothing would change",
     );
   }
+});
+
+t.test("what discovery finds no more is paused after a minute, deleted after the grace, and comes back", async (t) => {
+  const ctx = await newOrg(system);
+  const found = (keys: readonly string[]): Document => ({
+    version: 1,
+    monitors: Object.fromEntries(
+      keys.map((key) => [
+        key,
+        {
+          name: key,
+          check: { type: "tcp", host: `${key}.example.org`, port: 80 },
+          source: { object: `Docker, host nas, container ${key}`, scope: key === "swarm" ? "services" : "containers" },
+        },
+      ]),
+    ),
+  });
+  const source = { writer: "one", grace_secs: 600, seen: ["containers"], kept: [] as string[] };
+  const cycle = (keys: readonly string[], more: object = {}, options: object = {}) =>
+    apply(ctx, found(keys), { source: { ...source, ...more }, ...options });
+  /** Each monitor as paused or enabled, and since how many minutes it is gone. */
+  const monitors = async () =>
+    Object.fromEntries(
+      (
+        await sql<{ name: string; enabled: boolean; since: string | null }[]>`
+          select name, enabled, managed ->> 'orphaned_since' as since from targets
+          where org_id = ${ctx.orgId} order by name`
+      ).map(({ name, enabled, since }) => [
+        name,
+        `${enabled ? "enabled" : "paused"}${since === null ? "" : ` ${(clock.now() - Date.parse(since)) / minute}`}`,
+      ]),
+    );
+  const all = ["db", "swarm", "web"];
+  await cycle(all);
+  t.strictSame(await monitors(), { db: "enabled", swarm: "enabled", web: "enabled" });
+  const rows = await sql<{ id: string; name: string }[]>`select id, name from targets where org_id = ${ctx.orgId}`;
+  const idOf = (name: string): string => rows.find((row) => row.name === name)!.id;
+  t.strictSame((await getTarget(ctx, idOf("web"))).managed_by, {
+    project: "shop",
+    key: "web",
+    source: "Docker, host nas, container web",
+  });
+
+  await cycle([]);
+  t.strictSame(await monitors(), { db: "enabled 0", swarm: "enabled", web: "enabled 0" }, "an unread list stays");
+  clock.at += minute;
+  await reportIncident(ctx, { target_id: idOf("db"), severity: "major", public_title: "Down", message: "no answer" });
+  await cycle([]);
+  t.strictSame(await monitors(), { db: "enabled 1", swarm: "enabled", web: "paused 1" }, "an open incident is watched");
+  t.match(String((await getTarget(ctx, idOf("web"))).managed_by?.orphaned_since), /^2\d{3}-/);
+  await cycle([], { seen: [] });
+  clock.at += minute;
+  await cycle(["web"], { kept: ["db"] });
+  t.strictSame(await monitors(), { db: "enabled 2", swarm: "enabled", web: "enabled" }, "what it paused is resumed");
+  t.equal((await sql`select 1 from targets where id = ${idOf("web")}`).length, 1, "the same monitor");
+
+  await updateTarget(ctx, idOf("web"), { enabled: false });
+  await cycle([], {});
+  clock.at += 2 * minute;
+  await cycle(["web"]);
+  t.strictSame((await monitors())["web"], "paused", "a manual pause stays");
+
+  clock.at += 10 * minute;
+  const limited = await cycle(["web"], {}, { max_delete: 0 });
+  t.match(limited.warnings.join(), /1 monitors are gone, more than max_delete allows \(0\)/);
+  t.ok((await monitors())["db"]);
+  await cycle(["web"], { kept: ["db"] });
+  await cycle(["web"], { seen: [] });
+  t.ok((await monitors())["db"], "what is wrong, or of a list that failed, is not deleted");
+  await cycle(["web"]);
+  t.strictSame(await monitors(), { swarm: "enabled", web: "paused" }, "deleted after the grace");
+
+  const entries = async () => (await sql`select 1 from audit_log where org_id = ${ctx.orgId}`).length;
+  const before = await entries();
+  await cycle(["web"]);
+  t.equal(await entries(), before, "a run without changes is no entry of the log");
+
+  for (const other of [{ source: { ...source, writer: "two" } }, {}])
+    matchObject(t, await refusal(t, () => apply(ctx, found(["web"]), other)), { code: "SOURCE_IN_USE" });
+  const report = { project: "shop", writer: "one", name: "Docker, host nas" };
+  matchObject(t, await refusal(t, () => reportSource(ctx, { ...report, writer: "two" })), { code: "SOURCE_IN_USE" });
+  const wrong = [{ object: "container x", reason: "no JSON" }];
+  await reportSource(ctx, { ...report, error: "the socket does not answer", wrong });
+  const [project] = (await listProjects(ctx)).projects;
+  matchObject(t, project!.source!, {
+    name: "Docker, host nas",
+    error: "the socket does not answer",
+    wrong,
+    ignored: [],
+  });
+  await t.rejects(sourcesInWords(system), { message: "shop: the socket does not answer" });
+  await reportSource(ctx, report);
+  t.equal(await sourcesInWords(system), "shop report");
+  await reportSource(ctx, { ...report, release: true });
+  await cycle(["web"], { writer: "two" });
+  clock.at += 15 * minute;
+  await t.rejects(sourcesInWords(system), /nothing was reported since/);
+  await cycle(["web"], { writer: "one" });
+  const other = await newOrg(system);
+  matchObject(t, await refusal(t, () => planOf(other, found(["web"]))), { code: "UNKNOWN_FIELD" });
 });

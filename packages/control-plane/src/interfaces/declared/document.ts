@@ -10,6 +10,7 @@ import { namesIn, valueIn, wholeMap } from "../../platform/http/json-maps.ts";
 import { perSection, type Section, sections } from "@statusmesh/shared/declared/files";
 import { type Defaults, readDefaults } from "./defaults.ts";
 import { Facts } from "./facts.ts";
+import type { FoundAt } from "../../platform/db/managed-queries.ts";
 import { readVariables, withInherited } from "./variables.ts";
 import { readDurations, readLevels, sizeOf, sizeRule, unescaped } from "./texts.ts";
 
@@ -29,13 +30,16 @@ export class Entry {
   readonly onRemove: "delete" | "keep" | "pause";
   /** Pointers of its fields with variables, those of the defaults included. */
   readonly variables: readonly string[];
+  /** Where discovery found it; null for files. */
+  readonly source: FoundAt | null;
 
-  constructor({ section, key, adopt, onRemove, variables }: Omit<Entry, "pointer">) {
+  constructor({ section, key, adopt, onRemove, variables, source }: Omit<Entry, "pointer">) {
     this.section = section;
     this.key = key;
     this.adopt = adopt;
     this.onRemove = onRemove;
     this.variables = variables;
+    this.source = source;
   }
 
   /** Pointer into the request. */
@@ -73,8 +77,9 @@ const add = (faults: Faults, code: ErrorCode, message: string, field: string): v
 /** Takes a document apart. Adds its faults; the field of each points into the request. */
 export async function readDocument(
   document: Json,
-  { project, faults, isGone }: { project: string; faults: Faults; isGone: IsGone | undefined },
+  read: { project: string; faults: Faults; isGone: IsGone | undefined; isSourced: boolean },
 ): Promise<Document> {
+  const { project, faults, isGone, isSourced } = read;
   const at = "/document";
   for (const name of Object.keys(document)) {
     if (faults.isFull) break;
@@ -104,7 +109,7 @@ export async function readDocument(
   const facts = new Facts();
   const objects = {} as Record<Section, Map<string, Entry>>;
   for (const section of sections)
-    objects[section] = await readSection(section, document[section], { defaults, faults, facts, isGone });
+    objects[section] = await readSection(section, document[section], { defaults, faults, facts, isGone, isSourced });
   return {
     objects,
     moved: movedOf(wholeMap(document["moved"]), objects, faults),
@@ -112,7 +117,7 @@ export async function readDocument(
     facts,
     declared({ section, key, pointer }) {
       const object = valueIn(document[section] as Json, key) as Json;
-      const { fields } = readObject({ section, pointer, object, defaults, size: null }, new Faults());
+      const { fields } = readObject({ section, pointer, object, defaults, size: null, isSourced }, new Faults());
       return { key, pointer, fields };
     },
   };
@@ -123,9 +128,9 @@ const show = (value: unknown): string => (JSON.stringify(value) ?? "nothing").sl
 async function readSection(
   section: Section,
   value: unknown,
-  read: { defaults: Defaults; faults: Faults; facts: Facts; isGone: IsGone | undefined },
+  read: { defaults: Defaults; faults: Faults; facts: Facts; isGone: IsGone | undefined; isSourced: boolean },
 ): Promise<Map<string, Entry>> {
-  const { defaults, faults, facts, isGone } = read;
+  const { defaults, faults, facts, isGone, isSourced } = read;
   const entries = new Map<string, Entry>();
   if (value === undefined || value === null) return entries;
   const base = `/document/${section}`;
@@ -149,7 +154,7 @@ async function readSection(
     facts.count(section, object);
     faults.check(() => {
       sizeRule(object, pointer);
-      const { fields, ...entry } = readObject({ section, pointer, object, defaults, size }, faults);
+      const { fields, ...entry } = readObject({ section, pointer, object, defaults, size, isSourced }, faults);
       entries.set(key, new Entry({ section, key, ...entry }));
       facts.add(section, key, fields);
     });
@@ -173,10 +178,17 @@ interface Size {
 }
 
 function readObject(
-  written: { section: Section; pointer: string; object: Json; defaults: Defaults; size: Size | null },
+  written: {
+    section: Section;
+    pointer: string;
+    object: Json;
+    defaults: Defaults;
+    size: Size | null;
+    isSourced: boolean;
+  },
   faults: Faults,
-): Pick<Declared, "fields"> & Pick<Entry, "adopt" | "onRemove" | "variables"> {
-  const { section, pointer, object, defaults, size } = written;
+): Pick<Declared, "fields"> & Pick<Entry, "adopt" | "onRemove" | "variables" | "source"> {
+  const { section, pointer, object, defaults, size, isSourced } = written;
   const { variables: ownVariables, ...own } = unescaped(object, pointer, faults) as Json;
   const variables = readVariables(ownVariables, pointer, faults);
   if (section === "monitors") {
@@ -185,7 +197,11 @@ function readObject(
     readLevels(own, pointer, faults);
   }
   const whole = section === "monitors" ? withDefaults(own, defaults, size) : own;
-  const { adopt = null, on_remove: onRemove = "delete", ...rest } = whole;
+  const { adopt = null, on_remove: onRemove = "delete", ...others } = whole;
+  // Of files it is an unknown field.
+  const source = isSourced && section === "monitors" ? foundAt(others["source"], pointer, faults) : null;
+  const { source: _, ...sourced } = others;
+  const rest = source === null ? others : sourced;
   const id = typeof adopt === "string" ? normaliseId(adopt) : null;
   const adopted = id !== null && isId(id) ? id : null;
   if (adopt !== null && adopted === null)
@@ -200,8 +216,19 @@ function readObject(
     fields,
     adopt: adopted,
     variables: section === "monitors" ? withInherited(variables, defaults.variables, own) : variables,
+    source,
     onRemove: ways.includes(onRemove as string) ? (onRemove as Entry["onRemove"]) : "delete",
   };
+}
+
+/** Where discovery found an object. */
+function foundAt(value: unknown, pointer: string, faults: Faults): FoundAt | null {
+  const { object, scope } = isObject(value) ? value : {};
+  const isLine = (text: unknown): text is string =>
+    typeof text === "string" && text !== "" && text.length <= 300 && !/\p{Cc}/u.test(text);
+  if (isLine(object) && isLine(scope)) return { object, scope };
+  add(faults, "INVALID_BODY", "source must be {object, scope} of 1 to 300 characters each.", `${pointer}/source`);
+  return null;
 }
 
 const withoutNulls = (value: Json): Json => Object.fromEntries(Object.entries(value).filter(([, it]) => it !== null));

@@ -1,6 +1,5 @@
 import { lastWrites } from "../../access/audit/service.ts";
 import { getOrMake } from "../../platform/caches.ts";
-import type { Managed } from "../../platform/db/managed-queries.ts";
 import { portionsOf, takeTurns } from "../../platform/process/turns.ts";
 import { perSection, type Section } from "@statusmesh/shared/declared/files";
 import { WrittenChanges } from "./changes.ts";
@@ -9,6 +8,7 @@ import type { Judged, Judging } from "./kinds/kind.ts";
 import type { JudgedOne, Matched, Stored } from "./match.ts";
 import { fileActor } from "./queries.ts";
 import { type Change, kindOfSection } from "./schema.ts";
+import { type Fates, type ManagedWrite, resumed, sourceChanges } from "./sources.ts";
 import { withoutValues } from "./variables.ts";
 
 /*
@@ -35,7 +35,7 @@ export class Collected {
   readonly warnings: string[] = [];
   unchanged = 0;
   /** For an apply only: these and the inputs of judged objects. */
-  readonly manage = perSection((): { id: string; managed: Omit<Managed, "at"> }[] => []);
+  readonly manage = perSection((): { id: string; managed: ManagedWrite }[] => []);
   readonly touched = perSection((): string[] => []);
   readonly pause = perSection((): string[] => []);
   readonly records: ChangeRecord[] = [];
@@ -44,21 +44,22 @@ export class Collected {
   readonly isApplied: boolean;
   readonly #project: string;
   readonly #prune: boolean;
+  readonly #fates: Fates | null;
 
-  constructor(judging: Judging, options: { project: string; prune: boolean; isApplied: boolean }) {
+  constructor(judging: Judging, options: { project: string; prune: boolean; isApplied: boolean; fates: Fates | null }) {
     this.judging = judging;
     this.isApplied = options.isApplied;
     this.#project = options.project;
     this.#prune = options.prune;
+    this.#fates = options.fates;
   }
 
   /** The change of a judged object; null for one that is not changed. */
   changeOf({ declared, id, stored, action }: Matched, judged: Judged<unknown, unknown>): Change | null {
-    const { section, key, onRemove } = declared;
-    const { variables } = declared;
+    const { section, key, onRemove, variables, source } = declared;
     const known = stored?.managed?.variables ?? [];
     const hidden = { declared: variables, stored: known };
-    const fields = judged.changes.map((change) => withoutValues(change, hidden));
+    const fields = [...judged.changes.map((change) => withoutValues(change, hidden)), ...sourceChanges(source, stored)];
     if (judged.warning !== undefined) this.warnings.push(judged.warning);
     const old = stored?.managed?.on_remove ?? null;
     if (stored !== null && action !== "adopt" && old !== onRemove)
@@ -73,10 +74,16 @@ export class Collected {
   }
 
   /** Notes for the apply what is stored about the declaration of an object. */
-  #manage({ section, key, onRemove, variables }: Entry, id: string, stored: Stored | null): void {
+  #manage({ section, key, onRemove, variables, source }: Entry, id: string, stored: Stored | null): void {
     if (!this.isApplied) return;
-    const managed = { project: this.#project, key, on_remove: onRemove };
-    this.manage[section].push({ id, managed: variables.length === 0 ? managed : { ...managed, variables } });
+    const managed = {
+      project: this.#project,
+      key,
+      on_remove: onRemove,
+      ...(variables.length === 0 ? {} : { variables }),
+      ...(source === null ? {} : { source }),
+    };
+    this.manage[section].push({ id, managed });
     if (stored !== null) this.touched[section].push(id);
   }
 
@@ -107,15 +114,22 @@ export class Collected {
     for (const stored of orphans) {
       const { key, on_remove: onRemove } = stored.managed!;
       const enabled = "enabled" in stored && stored.enabled === true;
+      const fate = this.#fates?.get(stored.id);
       const action =
-        !this.#prune || onRemove === "keep"
-          ? "orphaned"
-          : onRemove === "delete"
-            ? "delete"
-            : enabled
-              ? "pause"
-              : "orphaned";
+        fate !== undefined
+          ? fate.action
+          : !this.#prune || onRemove === "keep"
+            ? "orphaned"
+            : onRemove === "delete"
+              ? "delete"
+              : enabled
+                ? "pause"
+                : "orphaned";
       this.#add({ kind, key, id: stored.id, action, fields: [], drift: null }, stored.id);
+      if (fate?.managed !== undefined && this.isApplied) {
+        this.manage[section].push({ id: stored.id, managed: fate.managed });
+        if (action === "orphaned") this.touched[section].push(stored.id);
+      }
       if (action === "orphaned") continue;
       this.touched[section].push(stored.id);
       if (action === "pause") this.pause[section].push(stored.id);
@@ -184,7 +198,7 @@ export async function judgeAll<S extends Stored, C, E>(
       const stored = (one.stored !== null && rows !== null ? rows.get(one.id) : one.stored) as S | null | undefined;
       // Deleted since: the apply says that the plan is stale.
       if (stored === undefined) continue;
-      const judged = judgeOne(document.declared(one.declared), stored, judging);
+      const judged = judgeOne(resumed(document.declared(one.declared), stored), stored, judging);
       if (judged === null) continue;
       const { changes: fields, create, edit, ...warning } = judged;
       found.push({

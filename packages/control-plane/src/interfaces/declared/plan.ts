@@ -6,7 +6,6 @@ import type { MaintenanceCreate, MaintenancePatch } from "../../alerting/mainten
 import { maxAlerts, type TargetCreate } from "../../monitoring/targets/schema.ts";
 import type { TargetEdit } from "../../monitoring/targets/service.ts";
 import type { Ctx } from "../../platform/context.ts";
-import type { Managed } from "../../platform/db/managed-queries.ts";
 import { forEachInTurns, takeTurns } from "../../platform/process/turns.ts";
 import { judgeChannel } from "./kinds/channels.ts";
 import type { Judging } from "./kinds/kind.ts";
@@ -21,7 +20,8 @@ import { type ChangeRecord, Collected, judgeAll } from "./judge.ts";
 import { type JudgedOne, match, type Matched, type Stored } from "./match.ts";
 import { References } from "./references.ts";
 import { countRules, documentRules, type JudgedSections } from "./rules.ts";
-import type { Summary } from "./schema.ts";
+import type { Source, Summary } from "./schema.ts";
+import { fatesOf, type ManagedWrite } from "./sources.ts";
 import { type Kinds, readMonitors, type State } from "./state.ts";
 
 /** What an apply does to the objects of one kind. */
@@ -46,7 +46,7 @@ export interface ConfigPlan {
   readonly remove: Readonly<Record<Section, readonly string[]>>;
   readonly pause: Readonly<Record<Section, readonly string[]>>;
   /** `managed` of objects that are made, changed, taken over or moved. */
-  readonly manage: Readonly<Record<Section, readonly { id: string; managed: Omit<Managed, "at"> }[]>>;
+  readonly manage: Readonly<Record<Section, readonly { id: string; managed: ManagedWrite }[]>>;
   /** Ids of stored objects that the apply writes. */
   readonly touched: Readonly<Record<Section, readonly string[]>>;
   /** What the audit log has of the changes. */
@@ -69,12 +69,14 @@ export async function makePlan(
     document: Document;
     kinds: Kinds;
     prune: boolean;
+    maxDelete: number | null;
+    source: Source | null;
     isApplied: boolean;
     state: State;
     faults: Faults;
   },
 ): Promise<ConfigPlan> {
-  const { project, document, kinds, prune, isApplied, state, faults } = planned;
+  const { project, document, kinds, prune, maxDelete, source, isApplied, state, faults } = planned;
   const storedOf: Record<Section, readonly Stored[]> = {
     channels: state.channels,
     monitors: state.monitors,
@@ -96,7 +98,13 @@ export async function makePlan(
       ? storedOf[section].filter(({ id, managed }) => managed?.project === project && !meant.has(id))
       : [];
   });
-  const gone = (stored: Stored): boolean => prune && stored.managed!.on_remove === "delete";
+  const owned = sections.reduce(
+    (sum, section) => sum + storedOf[section].filter(({ managed }) => managed?.project === project).length,
+    0,
+  );
+  const found = source === null ? null : await fatesOf(ctx, source, { orphans: orphans.monitors, owned, maxDelete });
+  const gone = ({ id, managed }: Stored): boolean =>
+    found === null ? prune && managed!.on_remove === "delete" : found.fates.get(id)?.action === "delete";
   const remove = perSection((section) => orphans[section].filter(gone).map(({ id }) => id));
 
   countRules({ ctx, state, remove, facts: document.facts }, matched);
@@ -121,7 +129,7 @@ export async function makePlan(
     tagged: await taggedAfter(state, document, matched.monitors),
     facts: document.facts,
   };
-  const collected = new Collected(judging, { project, prune, isApplied });
+  const collected = new Collected(judging, { project, prune, isApplied, fates: found?.fates ?? null });
   const of = (section: Section) => ({ list: matched[section], orphans: orphans[section], document, collected });
   const judged: JudgedSections = {
     channels: await judgeAll("channels", { ...of("channels"), judgeOne: judgeChannel }),
@@ -138,7 +146,11 @@ export async function makePlan(
   await documentRules({ ctx, state, judged, remove }, faults);
   faults.throwAny();
 
-  const warnings = [...collected.warnings, ...(await duplicateWarnings(ctx, judged, state.windows))];
+  const warnings = [
+    ...(found?.warnings ?? []),
+    ...collected.warnings,
+    ...(await duplicateWarnings(ctx, judged, state.windows)),
+  ];
   await turns.next();
   const work = isApplied
     ? {
@@ -148,10 +160,6 @@ export async function makePlan(
         maintenance: workOf(judged.maintenance),
       }
     : noWork;
-  const owned = sections.reduce(
-    (sum, section) => sum + storedOf[section].filter(({ managed }) => managed?.project === project).length,
-    0,
-  );
   const { changes, unchanged, manage, touched, pause, records } = collected;
   return {
     changes,

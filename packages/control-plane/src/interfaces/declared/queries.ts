@@ -1,7 +1,7 @@
 import { type Db, firstOf, valueOf } from "../../platform/db/sql.ts";
 import type { Section } from "@statusmesh/shared/declared/files";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import type { Summary } from "./schema.ts";
+import type { SourceReport, Summary } from "./schema.ts";
 import type { Mistake } from "@statusmesh/shared/declared/position";
 
 /** Who applied, as the audit log has it. */
@@ -16,7 +16,11 @@ export interface ProjectRow {
   applied_at: Date | null;
   applied_by: AppliedBy | null;
   summary: Summary | null;
+  /** What discovery reported last; null for a project of files. */
+  source: ReportedSource | null;
 }
+
+type ReportedSource = Required<Omit<SourceReport, "project" | "writer" | "release">> & { at: string };
 
 /** Locks a project against another apply until the transaction ends; makes it where it is new. */
 export async function lockProject(sql: Db, orgId: string, project: string): Promise<void> {
@@ -28,7 +32,7 @@ export async function lockProject(sql: Db, orgId: string, project: string): Prom
 export async function storeApply(
   sql: Db,
   orgId: string,
-  row: Omit<ProjectRow, "applied_by"> & {
+  row: Omit<ProjectRow, "applied_by" | "source"> & {
     applied_by: Omit<AppliedBy, "name"> & { name?: string };
     userId: string | null;
   },
@@ -42,7 +46,39 @@ export async function storeApply(
 
 export async function selectProjects(sql: Db, orgId: string): Promise<ProjectRow[]> {
   return await sql<ProjectRow[]>`
-    select project, applied_at, applied_by, summary from declared_projects where org_id = ${orgId} order by project`;
+    select project, applied_at, applied_by, summary, source from declared_projects
+    where org_id = ${orgId} order by project`;
+}
+
+/** The writer whose lease of the project lasts; null for none. */
+export async function selectWriter(sql: Db, orgId: string, project: string, at: Date): Promise<string | null> {
+  const row = await firstOf(sql<{ writer: string }[]>`
+    select writer from declared_projects
+    where org_id = ${orgId} and project = ${project} and leased_until > ${at}`);
+  return row?.writer ?? null;
+}
+
+/** Gives a writer the project until `until`; null ends its lease. */
+export async function storeLease(
+  sql: Db,
+  orgId: string,
+  { project, writer, until }: { project: string; writer: string; until: Date | null },
+): Promise<void> {
+  await sql`
+    update declared_projects set writer = ${writer}, leased_until = ${until}
+    where org_id = ${orgId} and project = ${project}`;
+}
+
+export async function storeSource(sql: Db, orgId: string, project: string, source: ReportedSource): Promise<void> {
+  await sql`
+    update declared_projects set source = ${sql.json(source as never)}
+    where org_id = ${orgId} and project = ${project}`;
+}
+
+/** Sources of discovery of all organisations, for the operator. */
+export async function selectSources(sql: Db) {
+  return await sql<{ project: string; source: ReportedSource; leased_until: Date | null }[]>`
+    select project, source, leased_until from declared_projects where source is not null order by org_id, project`;
 }
 
 /** Everything that files can declare, declared or not. */

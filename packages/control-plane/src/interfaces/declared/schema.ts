@@ -36,6 +36,51 @@ const document = Type.Unsafe<Record<string, unknown>>({
   ],
 });
 
+/** Line breaks and controls of foreign names would forge lines of logs. */
+const line = (maxLength: number, description: string, example: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength,
+    pattern: "^[^\\u0000-\\u001f\\u007f]+$",
+    expects: "It is one line without control characters",
+    description,
+    examples: [example],
+  });
+
+const writer = line(
+  100,
+  "Who writes the project: another one is refused while its lease lasts (15 minutes)",
+  "3f2a90c1",
+);
+const Source = Type.Optional(
+  Closed(
+    {
+      writer,
+      grace_secs: Type.Integer({
+        minimum: 60,
+        maximum: 31 * 86_400,
+        description: "Seconds of absence after which a monitor is deleted; after 60 it is paused",
+        examples: [600],
+      }),
+      seen: Type.Array(line(200, "A list", "containers"), {
+        maxItems: maxObjects,
+        description: "Lists that were read whole and are not empty: monitors of other lists stay as they are",
+      }),
+      kept: Type.Array(line(120, "A key", "web"), {
+        maxItems: maxObjects,
+        description: "Keys that the document leaves out because they are wrong: their monitors stay as they are",
+      }),
+    },
+    {
+      description:
+        "The document is of discovery: its monitors say in `source` {object, scope} where they were found, and what " +
+        "is gone is paused, and deleted after a grace period, in place of `prune`",
+      examples: [{ writer: "3f2a90c1", grace_secs: 600, seen: ["containers"], kept: [] }],
+    },
+  ),
+);
+export type Source = NonNullable<Static<typeof Source>>;
+
 export const PlanRequest = Shape("ConfigPlanRequest", "A document to compare with what is stored", {
   project,
   document,
@@ -52,6 +97,7 @@ export const PlanRequest = Shape("ConfigPlanRequest", "A document to compare wit
       }),
     ),
   ),
+  source: Source,
 });
 export type PlanRequest = Static<typeof PlanRequest>;
 
@@ -59,8 +105,32 @@ export const ApplyRequest = Shape("ConfigApplyRequest", "A document whose plan i
   project,
   document,
   plan_token: Type.String({ maxLength: 2000, description: "Of the plan of this document", examples: ["eyJ2Ijox…"] }),
+  source: Source,
 });
 export type ApplyRequest = Static<typeof ApplyRequest>;
+
+const Remark = Closed({
+  object: line(300, "The object, in words", "container immich-server"),
+  reason: line(500, "What is wrong with it, or why it is ignored", "the label statusmesh.web.check is no JSON"),
+});
+
+export const SourceReport = Shape("ConfigSourceReport", "What a run of discovery has found", {
+  project,
+  writer,
+  name: line(200, "The source, in words", "Docker, host nas"),
+  error: Type.Optional(nullable(line(1000, "Why the source could not be read", "the socket does not answer"))),
+  objects: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: "Objects read", examples: [20] })),
+  wrong: Type.Optional(Type.Array(Remark, { maxItems: 100, description: "Objects that are left out" })),
+  ignored: Type.Optional(Type.Array(Remark, { maxItems: 100, description: "What has no equivalent" })),
+  release: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description: "Ends the lease: another writer may follow at once",
+      examples: [false],
+    }),
+  ),
+});
+export type SourceReport = Static<typeof SourceReport>;
 
 export const kindNames = ["monitor", "channel", "status_page", "maintenance"] as const;
 export type KindName = (typeof kindNames)[number];
@@ -194,6 +264,16 @@ export const Projects = Shape("ConfigProjects", "Projects of configuration as co
       applied_at: nullable(Type.Unsafe<string>({ ...Timestamp, description: "Last apply; null before it" })),
       applied_by: nullable(actor),
       summary: nullable(Summary),
+      source: Type.Optional(
+        Closed({
+          name: Text("The source of discovery", "Docker, host nas"),
+          at: Timestamp,
+          error: nullable(Text("Why it could not be read last", null)),
+          objects: Integer("Objects read", 20),
+          wrong: Type.Array(Remark, { description: "Objects that are left out, the first 100" }),
+          ignored: Type.Array(Remark, { description: "What has no equivalent, the first 100" }),
+        }),
+      ),
     }),
     { description: "Every project, by name" },
   ),

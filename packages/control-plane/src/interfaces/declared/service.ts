@@ -31,12 +31,15 @@ import {
   type ManageRequest,
   type PlanReply,
   type PlanRequest,
+  type Source,
 } from "./schema.ts";
+import { refuseOtherWriter, takeLease } from "./sources.ts";
 import { type Kinds, readState, type State, stateDigest } from "./state.ts";
 import { digestOf, readToken, stale, tokenOf } from "./token.ts";
 import { mistakeLine } from "@statusmesh/shared/declared/position";
 
 export { exportConfig } from "./export.ts";
+export { reportSource, sourcesInWords } from "./sources.ts";
 
 /** The scope of a kind, without read or write. */
 const areas = {
@@ -49,8 +52,10 @@ const areas = {
 /** Compares a document with what is stored. Nothing is written. Throws all faults of the document at once. */
 export async function planConfig(ctx: Ctx, request: PlanRequest): Promise<WrittenReply<PlanReply>> {
   const { project, prune = false, max_delete: maxDelete = null } = request;
-  const { plan, digest } = await prepare(ctx, { ...request, prune, maxDelete, access: "read" });
-  const documentDigest = await digestOf(ctx, documentParts(request.document));
+  const source = request.source ?? null;
+  await refuseOtherWriter(ctx, project, source);
+  const { plan, digest } = await prepare(ctx, { ...request, source, prune, maxDelete, access: "read" });
+  const documentDigest = await digestOf(ctx, documentParts(request.document, source));
   const plan_token = await tokenOf(ctx, { project, document: documentDigest, state: digest, prune, maxDelete });
   const reply = replyOf(plan);
   const refusal = pruneRefusal(plan, maxDelete);
@@ -62,14 +67,17 @@ export async function planConfig(ctx: Ctx, request: PlanRequest): Promise<Writte
  * the plan read has changed; PRUNE_LIMIT for too many deletions.
  */
 export async function applyConfig(ctx: Ctx, request: ApplyRequest): Promise<WrittenReply> {
-  const { project, document, plan_token: token } = request;
+  const { project, document, plan_token: token, source = null } = request;
   await allowedKinds(ctx, request, "write");
   const planned = await readToken(ctx, token, project);
-  if (planned.document !== (await digestOf(ctx, documentParts(document)))) throw stale("it is of another document");
+  if (planned.document !== (await digestOf(ctx, documentParts(document, source))))
+    throw stale("it is of another document");
   const { prune, maxDelete, state: expected } = planned;
   return await inTransaction(ctx, async (tx) => {
     await queries.lockProject(tx.sql, tx.orgId, project);
-    const prepared = await prepare(tx, { project, document, prune, maxDelete, access: "write", expected });
+    await refuseOtherWriter(tx, project, source);
+    if (source !== null) await takeLease(tx, project, source.writer);
+    const prepared = await prepare(tx, { project, document, source, prune, maxDelete, access: "write", expected });
     return await applyPrepared(tx, prepared);
   });
 }
@@ -82,7 +90,8 @@ export async function planAndApply(ctx: Ctx, request: PlanRequest): Promise<Writ
   const { project, document, prune = false, max_delete: maxDelete = null } = request;
   return await inTransaction(ctx, async (tx) => {
     await queries.lockProject(tx.sql, tx.orgId, project);
-    const prepared = await prepare(tx, { project, document, prune, maxDelete, access: "write" });
+    await refuseOtherWriter(tx, project, null);
+    const prepared = await prepare(tx, { project, document, source: null, prune, maxDelete, access: "write" });
     const { create, update, delete: removed, adopt, move, pause } = prepared.plan.summary;
     if (create + update + removed + adopt + move + pause === 0) return null;
     return await applyPrepared(tx, prepared);
@@ -91,7 +100,7 @@ export async function planAndApply(ctx: Ctx, request: PlanRequest): Promise<Writ
 
 /** Carries out a plan in the transaction `open`, in which its project is locked. */
 async function applyPrepared(open: Ctx, prepared: Prepared): Promise<WrittenReply> {
-  const { project, plan, state, document, kinds, digest, maxDelete } = prepared;
+  const { project, plan, state, document, kinds, digest, maxDelete, source } = prepared;
   const refusal = pruneRefusal(plan, maxDelete);
   if (refusal !== null) throw refusal;
   // One time for all writes: what is written later is drift. The apply records itself.
@@ -104,6 +113,8 @@ async function applyPrepared(open: Ctx, prepared: Prepared): Promise<WrittenRepl
   }
   await carryOut(tx, plan, state);
   const { summary } = plan;
+  // Discovery applies every few minutes: what changed nothing is no entry of the log.
+  if (source !== null && plan.records.length === 0) return replyOf(plan);
   const { actor, userId } = open;
   await queries.storeApply(tx.sql, tx.orgId, {
     project,
@@ -119,7 +130,8 @@ async function applyPrepared(open: Ctx, prepared: Prepared): Promise<WrittenRepl
 const changed = () => stale("something that it has read was changed since");
 
 /** The document in parts, for a digest in slices. */
-function* documentParts(document: Record<string, unknown>): Generator<unknown> {
+function* documentParts(document: Record<string, unknown>, source: Source | null): Generator<unknown> {
+  if (source !== null) yield source;
   for (const [name, value] of Object.entries(document)) {
     yield name;
     if (typeof value !== "object" || value === null) yield value;
@@ -136,6 +148,7 @@ const replyOf = ({ summary, changes, warnings }: ConfigPlan): WrittenReply => ({
 interface Prepared {
   readonly project: string;
   readonly maxDelete: number | null;
+  readonly source: Source | null;
   readonly plan: ConfigPlan;
   readonly state: State;
   readonly digest: string;
@@ -151,20 +164,36 @@ async function prepare(
     document: Record<string, unknown>;
     prune: boolean;
     maxDelete: number | null;
+    source: Source | null;
     access: "read" | "write";
     expected?: string;
   },
 ): Promise<Prepared> {
-  const { project, prune, maxDelete, access, expected } = request;
+  const { project, prune, maxDelete, source, access, expected } = request;
   const faults = manyFaults();
   const kinds = await allowedKinds(ctx, request, access);
-  const document = await readDocument(request.document, { project, faults, isGone: ctx.isGone });
+  const document = await readDocument(request.document, {
+    project,
+    faults,
+    isGone: ctx.isGone,
+    isSourced: source !== null,
+  });
   const state = await readState(ctx, project, document, kinds);
   const digest = await stateDigest(ctx, state);
   if (expected !== undefined && expected !== digest) throw changed();
   const isApplied = access === "write";
-  const plan = await makePlan(ctx, { project, document, kinds, prune, isApplied, state, faults });
-  return { project, maxDelete, plan, state, digest, document, kinds };
+  const plan = await makePlan(ctx, {
+    project,
+    document,
+    kinds,
+    prune,
+    maxDelete,
+    source,
+    isApplied,
+    state,
+    faults,
+  });
+  return { project, maxDelete, source, plan, state, digest, document, kinds };
 }
 
 /** The kinds that the document or the project has. Throws where the caller may not access one of them. */
@@ -265,6 +294,7 @@ export async function listProjects(ctx: Ctx) {
       applied_at: isoOrNull(row.applied_at),
       applied_by: row.applied_by,
       summary: row.summary,
+      ...(row.source === null ? {} : { source: row.source }),
     })),
     file,
   };

@@ -49,7 +49,12 @@ const leastFreeBytes = 1024 ** 3;
 const leastFreeShare = 0.05;
 
 /** What became of the server's own files of configuration as code. */
-type Declared = (system: Pick<System, "sql" | "config">) => Promise<string>;
+interface Declared {
+  /** The server's own files. */
+  files(system: Pick<System, "sql" | "config">): Promise<string>;
+  /** Projects of discovery; null without one. */
+  sources(system: Pick<System, "sql" | "clock">): Promise<string | null>;
+}
 
 /** A check returns its detail, or throws what is wrong. */
 type Look = () => Promise<string> | string;
@@ -143,6 +148,7 @@ async function examineDatabase(
     "agents",
     "secrets",
     ...own,
+    "discovery",
     "clock",
   ];
   const opened = await openExisting(config).catch((error: unknown) => new Error(lineOf(error)));
@@ -183,7 +189,11 @@ async function examineDatabase(
       if ((await tablesOnWorkers(sql)).length > 0) await look("workers", () => workers(sql));
       await look("agents", () => agents(sql, clock));
       await look("secrets", () => secrets(makeSystem(config, sql, clock, silentLog)));
-      if (follows) await look("declared files", () => declared({ sql, config }));
+      if (follows) await look("declared files", () => declared.files({ sql, config }));
+      const sources = await declared.sources({ sql, clock }).catch((error: unknown) => new Error(lineOf(error)));
+      if (sources === null) skip("discovery", "no project is of discovery");
+      else
+        await look("discovery", () => (sources instanceof Error ? Promise.reject(sources) : Promise.resolve(sources)));
       if (config.alerts.heartbeat_url !== "") await look("heartbeat", () => checkHeartbeat({ sql, config }));
     }
     await look("clock", () => clocks(sql, clock));

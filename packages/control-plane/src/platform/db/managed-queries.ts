@@ -10,6 +10,18 @@ export interface Managed {
   readonly variables?: readonly string[];
   /** When an apply wrote the object last. */
   readonly at: string;
+  /** Where discovery found it. */
+  readonly source?: FoundAt;
+  /** Since when discovery does not find it any more. */
+  readonly orphaned_since?: string;
+  /** True: discovery has paused it, and resumes it once it is back. */
+  readonly paused?: true;
+}
+
+/** The object that declares a monitor, in words, and the list that it was in, such as `containers`. */
+export interface FoundAt {
+  readonly object: string;
+  readonly scope: string;
 }
 
 /** `managed` of an object. */

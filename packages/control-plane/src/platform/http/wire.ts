@@ -153,6 +153,15 @@ export const ManagedBy = nullable(
     {
       project: Type.String({ description: "Project of configuration as code", examples: ["shop"] }),
       key: Type.String({ description: "Key of the object in its files", examples: ["web/checkout"] }),
+      source: Type.Optional(
+        Type.String({
+          description: "What discovery found it at",
+          examples: ["Docker, host nas, container immich-server"],
+        }),
+      ),
+      orphaned_since: Type.Optional(
+        Type.Unsafe<string>({ ...Timestamp, description: "Since when discovery does not find it any more" }),
+      ),
     },
     {
       additionalProperties: false,
@@ -170,4 +179,11 @@ export const ignored = { write_source: ignoredWhenSent, managed_by: ignoredWhenS
 
 /** `managed_by` of a reply. */
 export const managedBy = (managed: Managed | null): Static<typeof ManagedBy> =>
-  managed === null ? null : { project: managed.project, key: managed.key };
+  managed === null
+    ? null
+    : {
+        project: managed.project,
+        key: managed.key,
+        ...(managed.source === undefined ? {} : { source: managed.source.object }),
+        ...(managed.orphaned_since === undefined ? {} : { orphaned_since: managed.orphaned_since }),
+      };
