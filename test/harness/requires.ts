@@ -7,6 +7,7 @@ import { join } from "node:path";
 /** Programs that a test may need beside Node.js. */
 export type Requirement =
   | "chromium"
+  | "container_socket"
   | "redis"
   | "dovecot"
   | "dpkg"
@@ -129,6 +130,8 @@ const missing: Record<Requirement, () => Promise<string | null>> = {
     if (process.getuid?.() !== 0) return "systemd runs in a container of root only: run as root";
     return absent.length === 0 ? null : `there is no ${absent.join(", ")}: install what infra/docker/try.sh names`;
   },
+  container_socket: async () =>
+    spawnSync("podman", ["--version"]).status === 0 ? null : "there is no podman: install podman",
   dovecot: server(
     "dovecot",
     "dovecot-imapd, dovecot-pop3d and dovecot-managesieved",

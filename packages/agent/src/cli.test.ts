@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from "node:child_process";
-import { readdirSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -456,3 +456,24 @@ t.test("one agent per spool folder", async (t) => {
   }).ended;
   matchObject(t, below, { code: 78, stderr: /^sm-agent: the spool folder .*a-file cannot be written \(.*\)\.?\n$/ });
 });
+
+t.test("discovery is loaded by its command only", async (t) => {
+  const isDiscovery = (url: string): boolean => /\/(?:discovery|foreign)\/[^/]+$|\/discover[^/]*$/.test(url);
+  const modulesOf = async (folder: string, ...args: string[]): Promise<string[]> => {
+    await start(args, { NODE_V8_COVERAGE: folder }).ended;
+    const reports = readdirSync(folder).map((name) => JSON.parse(readFileSync(join(folder, name), "utf8")) as Coverage);
+    return reports.flatMap(({ result }) => result.map(({ url }) => url)).filter(isDiscovery);
+  };
+  const folders = t.testdir({ check: {}, run: {}, discover: {} });
+  const [check, run, discover] = await Promise.all([
+    modulesOf(join(folders, "check"), "check", "--allow-private-targets", "tcp", "127.0.0.1:1"),
+    modulesOf(join(folders, "run"), "run", "--url", "http://127.0.0.1:1", "--token-file", "/nowhere"),
+    modulesOf(join(folders, "discover"), "discover", "--help"),
+  ]);
+  t.strictSame([check, run], [[], []]);
+  t.ok(discover.length > 0);
+});
+
+interface Coverage {
+  result: { url: string }[];
+}

@@ -24,6 +24,11 @@ const commands: readonly {
     load: () => import("./commands/wrap.ts"),
   },
   {
+    name: "discover",
+    summary: "declare monitors by labels of containers or annotations in Kubernetes",
+    load: () => import("./commands/discover.ts"),
+  },
+  {
     name: "completion",
     summary: "print completions for bash, zsh or fish",
     load: () => import("./commands/completion.ts"),
