@@ -651,6 +651,7 @@ create table incidents (
   impact text not null,
   peak_impact text not null,
   error_sample text,
+  diagnosis text,
   regions_down text[] not null,
   regions_up text[] not null,
   reopened_count integer not null default 0,
@@ -1250,6 +1251,7 @@ create table results (
   total_ms real,
   details jsonb,
   cause text,
+  diagnosis text,
   recheck boolean not null default false,
   PRIMARY KEY (target_id, scheduled_at, region)
 ) partition by RANGE (scheduled_at);
@@ -1295,6 +1297,7 @@ create table results_late (
   total_ms real,
   details jsonb,
   cause text,
+  diagnosis text,
   recheck boolean not null default false,
   PRIMARY KEY (target_id, scheduled_at, region)
 );
@@ -1325,6 +1328,7 @@ create table results_packed (
   texts text[],
   errors integer[],
   causes integer[],
+  diagnoses integer[],
   details integer[],
   PRIMARY KEY (target_id, day, region)
 );

@@ -286,7 +286,7 @@ class RunningAgent implements Agent {
     this.#follow(this.#runner.run(asked.org_id, asked.check, true), (outcome) => {
       this.#onDemand--;
       if (outcome === null) return;
-      const { measurement, timestamp, warnings, throttled, skip } = outcome;
+      const { measurement, timestamp, warnings, throttled, skip, diagnosis } = outcome;
       if (asked.target_id !== null && throttled !== true)
         this.#record(asked.target_id, asked.scheduled_at, outcome, false);
       this.#reporter.add({
@@ -296,6 +296,7 @@ class RunningAgent implements Agent {
           matched_expectations: measurement.status === "up",
           warnings: [...warnings],
           ...wire(measurement),
+          ...(diagnosis === null ? {} : { diagnosis }),
           ...(skip ? { skip: true as const } : {}),
           ...(throttled === true ? { busy: true as const } : {}),
         },
@@ -319,10 +320,11 @@ class RunningAgent implements Agent {
     routine: boolean,
     snapshot: FailureSnapshot | null = null,
   ): void {
-    const { measurement, timestamp, skip, cause, certificateNotAfter, warnings } = outcome;
+    const { measurement, timestamp, skip, cause, certificateNotAfter, warnings, diagnosis } = outcome;
     const result: AgentResult = { ...wire(measurement), target_id: targetId, scheduled_at: slot, timestamp, skip };
     if (cause !== null) result.cause = cause;
     if (certificateNotAfter !== null) result.http = { certificate_not_after: certificateNotAfter };
+    if (diagnosis !== null) result.diagnosis = diagnosis;
     if (snapshot !== null) result.snapshot = snapshot;
     if (warnings.length > 0) result.warnings = [...warnings];
     this.#reporter.add({ result }, routine);

@@ -647,6 +647,8 @@ create table results (
   details       jsonb,
   -- The last real failure behind a run that an open circuit breaker refused, whose own error is circuit_open.
   cause         text,
+  -- What kept a failed run from its destination: kind:provider:detail (shared/src/diagnosis.ts).
+  diagnosis     text,
   -- A recheck is a run between two slots that confirms or refutes the run before it. It is evidence and is listed,
   -- but counts in neither uptime nor latency.
   recheck       boolean not null default false,
@@ -684,10 +686,11 @@ create table results_packed (
   tls           integer[],
   total         integer[],
   rest          integer[],
-  -- Texts of the day; errors, causes and details are positions in it.
+  -- Texts of the day; errors, causes, diagnoses and details are positions in it.
   texts         text[],
   errors        integer[],
   causes        integer[],
+  diagnoses     integer[],
   details       integer[],
   primary key (target_id, day, region)
 );
@@ -1076,6 +1079,8 @@ create table incidents (
   impact             text not null check (impact in ('degraded', 'partial_outage', 'major_outage')),
   peak_impact        text not null check (peak_impact in ('degraded', 'partial_outage', 'major_outage')),
   error_sample       text,
+  -- As results have it, of the run of error_sample.
+  diagnosis          text,
   regions_down       text[] not null,
   regions_up         text[] not null,
   reopened_count     integer not null default 0,

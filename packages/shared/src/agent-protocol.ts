@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
 import { Abilities } from "./checks/abilities.ts";
+import { DiagnosisCode } from "./diagnosis.ts";
 import { FailureSnapshot } from "./failure-snapshot.ts";
 import { idPattern } from "./ids.ts";
 import { pingKinds } from "./pings/address.ts";
@@ -187,6 +188,8 @@ export const AgentResult = Closed({
       { description: "What an HTTP run found beside its measurement" },
     ),
   ),
+  /** What kept a failed run from its destination; absent where nothing says it. */
+  diagnosis: Type.Optional(DiagnosisCode),
   /** Of the first failing run of a streak that received a response. */
   snapshot: Type.Optional(FailureSnapshot),
   /** Absent where there are none. */
@@ -203,6 +206,7 @@ export const RunReply = Closed({
   warnings: Warnings,
   ...measurementFields,
   details: Type.Optional(Details),
+  diagnosis: Type.Optional(DiagnosisCode),
   busy: mark("The agent had no place for the run: nothing was checked, and `error` has the reason"),
 });
 export type RunReply = Static<typeof RunReply>;

@@ -293,6 +293,7 @@ t.test("output on a terminal", (t) => {
       skip: false,
       warnings: ["mind\u0007 this"],
       cause: null,
+      diagnosis: null,
       certificateNotAfter: null,
       snapshot: null,
     },
@@ -314,7 +315,16 @@ t.test("output on a terminal", (t) => {
   t.equal(
     inWords(
       { type: "tcp", host: "db.example.org", port: 5432, timeout: 1000 },
-      { measurement, timestamp: 0, skip: false, warnings: [], cause: null, certificateNotAfter: null, snapshot },
+      {
+        measurement,
+        timestamp: 0,
+        skip: false,
+        warnings: [],
+        cause: null,
+        diagnosis: null,
+        certificateNotAfter: null,
+        snapshot,
+      },
       { allowPrivateTargets: true },
       { tty: true, color: false, width: 60 },
     ),
@@ -338,6 +348,7 @@ t.test("output on a terminal", (t) => {
         skip: false,
         warnings: [],
         cause: null,
+        diagnosis: null,
         certificateNotAfter: null,
         snapshot: null,
       },

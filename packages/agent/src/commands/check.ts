@@ -1,5 +1,6 @@
 import { type Command, Option } from "commander";
 import { probedTypes, detailsOf, errorInWords, kindOf, type ProbedSpec } from "@statusmesh/shared/checks";
+import { diagnosisLine, diagnosisOf } from "@statusmesh/shared/diagnosis";
 import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import { suggestion } from "@statusmesh/shared/text";
@@ -91,7 +92,9 @@ async function check(read: () => ProbedSpec, given: RunOptions, command: Command
   const commands = given.commands === undefined ? null : await options.readCommands(command, given.commands);
   const outcome = await runOnce(spec, given, commands);
   const { measurement, warnings, timestamp } = outcome;
-  const result = { target_id: null, region: null, timestamp: new Date(timestamp).toISOString(), ...measurement };
+  const diagnosis = measurement.status === "up" ? {} : { diagnosis: diagnosisOf(outcome.diagnosis) };
+  const at = new Date(timestamp).toISOString();
+  const result = { target_id: null, region: null, timestamp: at, ...measurement, ...diagnosis };
   const text =
     given.json === true
       ? `${JSON.stringify({ result, matched_expectations: measurement.status === "up", warnings })}\n`
@@ -144,7 +147,7 @@ const tones: Record<CheckStatus, Tone> = { up: "good", degraded: "warn", down: "
 /** Output for people: state, outcome, timing and warnings. */
 export function inWords(
   spec: ProbedSpec,
-  { measurement, timestamp, warnings, snapshot }: Outcome,
+  { measurement, timestamp, warnings, snapshot, diagnosis: code }: Outcome,
   given: Pick<RunOptions, "allowPrivateTargets">,
   screen: Screen,
 ): string {
@@ -163,6 +166,8 @@ export function inWords(
   const notes = warnings.map((warning) => `  ${paint(`! ${tame(warning)}`, "warn", screen)}`);
   if (!given.allowPrivateTargets && error !== null && / is blocked \(|has no public address/.test(error))
     notes.push("  Private and local addresses are checked with --allow-private-targets.");
+  const diagnosis = diagnosisOf(code);
+  if (diagnosis !== null) notes.unshift(`  ${diagnosisLine(diagnosis)}.`);
   const response = snapshot === null ? [] : responseLines(snapshot());
   return `${lines.join("\n")}\n${phaseBar(phasesOf(measurement), screen)}${[...notes, ...response]
     .map((note) => `${note}\n`)

@@ -15,6 +15,11 @@ const refusals: Readonly<Record<string, (name: string, type: RecordType) => stri
   FORMERR: (name) => `the name server reported a format error for ${name} (FORMERR)`,
 };
 
+const known = new Set(["NXDOMAIN", "NODATA", "SERVFAIL", "REFUSED"]);
+
+/** What the resolver said. */
+const diagnosisOf = (code: string): string | null => (known.has(code) ? `dns::${code.toLowerCase()}` : null);
+
 function noRecord(name: string, type: RecordType): string {
   return `${name} has no ${type} record`;
 }
@@ -30,13 +35,14 @@ export function judge(spec: DnsCheck, name: string, { rcode, records }: Reply, i
   const answers = isMasked ? records.map((record) => masked(record, type)) : records;
   if (wanted !== null && code !== wanted) {
     const found = code === "NOERROR" ? `it has ${listed(answers)}` : (refusals[code]?.(name, type) ?? code);
-    return down(`expected ${wanted} for ${name}: ${found}`);
+    return { ...down(`expected ${wanted} for ${name}: ${found}`), diagnosis: diagnosisOf(code) };
   }
   if (wanted !== null && code !== "NOERROR") return up;
   if (code !== "NOERROR") {
     const isAbsent = code === "NXDOMAIN" || code === "NODATA";
     if (isAbsent && absent.length > 0 && part === null && exact.length === 0) return up;
-    return down(refusals[code]?.(name, type) ?? `the name server did not resolve ${name} (${code})`);
+    const error = refusals[code]?.(name, type) ?? `the name server did not resolve ${name} (${code})`;
+    return { ...down(error), diagnosis: diagnosisOf(code) };
   }
   return (
     (part === null ? null : judgePart(part, name, type, answers)) ??

@@ -5,6 +5,7 @@ import { Cancellation } from "@statusmesh/shared/net/cancellation";
 import { dial } from "@statusmesh/shared/net/dial";
 import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { codeOf } from "@statusmesh/shared/thrown";
+import { connectionDiagnosis } from "../diagnosis/connection.ts";
 import { charsetLabel, encodingFor, encodingOf, isMarkup, isUtf8Label } from "../http/charset.ts";
 import { codeMargin, CodingError, decoded } from "../http/codings.ts";
 import { Cookies } from "../http/cookies.ts";
@@ -121,6 +122,7 @@ async function exchange(spec: HttpCheck, hop: Hop, context: ProbeContext, progre
         status: error.phase === "guard" || error.local ? "error" : "down",
         error: `redirected to ${hop.origin}: ${error.message}`,
         skip: error.local,
+        diagnosis: connectionDiagnosis(error),
       };
     }
     throw error;
@@ -218,6 +220,7 @@ function receive(spec: HttpCheck, hop: Hop, response: Response, receiving: Recei
   const { trace } = context;
   const { status } = response;
   trace.http_status = status;
+  trace.received = { response, body: null };
   const accepted = accepts(spec.expected_status, status);
   const location = response.value("location") ?? "";
   if (spec.follow_redirects && isRedirect(status) && location !== "") {
@@ -261,6 +264,7 @@ function receiveBody(
   const keepsAll = judge?.needsBody === true && text === null;
   const max = codings.length === 0 ? maxBodyBytes : maxBodyBytes + codeMargin;
   const reader = new BodyReader(text, { keepsAll, max });
+  trace.received = { response, body: reader };
   // A function literal assigned to a property directly is allocated in V8's old generation, and would keep the whole
   // exchange alive until the next full collection.
   const capture = (): FailureSnapshot => snapshotOf(spec, response, reader);

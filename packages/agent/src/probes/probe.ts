@@ -4,6 +4,7 @@ import type { CheckStatus } from "@statusmesh/shared/result";
 import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
 import type { DialTrace } from "@statusmesh/shared/net/dial";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
+import type { ReceivedResponse } from "../diagnosis/response.ts";
 import type { CheckCertificates } from "./certificates.ts";
 import type { Commands } from "./commands.ts";
 import type { RdapLookups } from "../rdap/lookups.ts";
@@ -19,6 +20,8 @@ export interface Trace extends DialTrace {
   certificateNotAfter: number | null;
   /** Makes the snapshot of the last response, as far as it was read; null before one, and where the check has none. */
   snapshot: (() => FailureSnapshot) | null;
+  /** The last response, as far as it was read; null before one. */
+  received: ReceivedResponse | null;
   /** Judges a body that still arrives at the deadline; null before one, and for a verdict that needs more of it. */
   atDeadline: (() => Promise<Verdict | null> | null) | null;
   /** A verdict that is certain before the probe is done: a deadline or broken connection does not change it. */
@@ -33,6 +36,8 @@ export interface Verdict {
   details?: ResultDetails | null;
   /** Replaces the time of the run, ms: a ping takes its interval, and its answer less. */
   totalMs?: number;
+  /** What kept the run from its destination, where the connection says it; of a response the trace has it. */
+  diagnosis?: string | null;
   /** True when the run is no evidence. */
   skip?: boolean;
   /** True when this agent did not run the check: an on-demand caller gets "busy". Implies `skip`. */

@@ -7,6 +7,7 @@ import { dial } from "@statusmesh/shared/net/dial";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import { secure } from "@statusmesh/shared/net/tls";
 import { codeOf } from "@statusmesh/shared/thrown";
+import { connectionDiagnosis } from "../diagnosis/connection.ts";
 import { contextOf } from "./certificates.ts";
 import { authoritiesOf, commonName, pathOf, sentBy } from "./chain.ts";
 import { chainWarnings } from "./handshake.ts";
@@ -34,6 +35,7 @@ export const tlsCert: Probe<TlsCertCheck> = {
           error: error.message,
           transportFailed: error.transport,
           unresolved: error.unresolved,
+          diagnosis: connectionDiagnosis(error),
         };
       throw error;
     }

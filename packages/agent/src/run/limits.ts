@@ -70,6 +70,8 @@ export interface Failure {
   kind: string;
   status: CheckStatus;
   error: string;
+  /** As in a result. */
+  diagnosis?: string | null;
   /** How long the run waited for the connection, ms; Infinity where no longer wait would have helped. */
   waitedMs: number;
 }

@@ -14,6 +14,7 @@ import type { RdapLookups } from "../rdap/lookups.ts";
 import type { Stats } from "../telemetry/stats.ts";
 import {
   clean,
+  diagnosisOfRun,
   measurementOf,
   newTrace,
   ownNetworkDown,
@@ -43,6 +44,8 @@ export interface Outcome {
   cause: Cause | null;
   /** End of validity of the certificate of an HTTP run, Unix ms; null where none was seen. */
   certificateNotAfter: number | null;
+  /** What kept a failed run from its destination; see DiagnosisCode. Null where nothing says it. */
+  diagnosis: string | null;
   /** Makes the snapshot of a failed response; null where there is none. */
   snapshot: Trace["snapshot"];
 }
@@ -237,6 +240,7 @@ export class Probing implements Run {
       warnings: this.#warnings,
       cause: null,
       certificateNotAfter: this.#trace.certificateNotAfter,
+      diagnosis: diagnosisOfRun(final, this.#trace),
       snapshot: final.status === "up" ? null : this.#trace.snapshot,
     });
   }

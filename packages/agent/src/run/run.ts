@@ -254,8 +254,13 @@ export class Runner {
   }
 
   #refused(prepared: Prepared, way: Way): Run {
-    const cause = causeOf(this.breakers.lastFailure(way.dial), prepared);
-    return this.#immediate(prepared.kind, { status: "error", error: circuitOpen }, cause);
+    const failure = this.breakers.lastFailure(way.dial);
+    const diagnosis = failure?.diagnosis ?? null;
+    return this.#immediate(
+      prepared.kind,
+      { status: "error", error: circuitOpen, diagnosis },
+      causeOf(failure, prepared),
+    );
   }
 
   /** Runs a check that has its capacity. */
@@ -292,14 +297,16 @@ export class Runner {
       warnings: [],
       cause,
       certificateNotAfter: null,
+      diagnosis: verdict.diagnosis ?? null,
       snapshot: null,
     };
   }
 
-  #remember(key: string, kind: string, { status, error }: Verdict, dialled: Dialled, now: number): void {
+  #remember(key: string, kind: string, final: Verdict, dialled: Dialled, now: number): void {
+    const { status, error, diagnosis = null } = final;
     if (dialled === "connected") this.breakers.connected(key);
     else if (dialled !== null)
-      this.breakers.failed(key, now, { kind, status, error: clean(error ?? "no answer", 2000), ...dialled });
+      this.breakers.failed(key, now, { kind, status, error: clean(error ?? "no answer", 2000), diagnosis, ...dialled });
   }
 
   #probe(orgId: string, check: WireCheck, prepared: Prepared, way: Way | null, onDemand: boolean): Run {

@@ -2,6 +2,8 @@ import { isCheckType, type ResultDetails } from "@statusmesh/shared/checks";
 import { areDetailsOf } from "@statusmesh/shared/checks/own-details";
 import { DialError, overdue } from "@statusmesh/shared/net/dial-error";
 import type { Measurement } from "@statusmesh/shared/result";
+import { connectionDiagnosis, overdueDiagnosis } from "../diagnosis/connection.ts";
+import { responseDiagnosis } from "../diagnosis/response.ts";
 import type { Probe, Trace, Verdict } from "../probes/probe.ts";
 
 /** A trace before anything was measured. */
@@ -17,6 +19,7 @@ export function newTrace(): Trace {
     redirectedTo: null,
     certificateNotAfter: null,
     snapshot: null,
+    received: null,
     atDeadline: null,
     verdict: null,
   };
@@ -40,10 +43,12 @@ export const stalled = (lateMs: number): Verdict => ({
 export function timedOut(probe: Probe<unknown>, timeoutMs: number, trace: Trace): Verdict {
   const seconds = timeoutMs < 1000 ? (timeoutMs / 1000).toFixed(2).replace(/0$/, "") : (timeoutMs / 1000).toFixed(1);
   const error = `${trace.overdue === "" ? "timed out after" : trace.overdue} ${seconds} s`;
+  const diagnosis = overdueDiagnosis(trace.overdue);
   if (trace.redirectedTo !== null)
-    return { status: probe.timeoutStatus, error: `redirected to ${trace.redirectedTo}: ${error}` };
+    return { status: probe.timeoutStatus, error: `redirected to ${trace.redirectedTo}: ${error}`, diagnosis };
   const unresolved = trace.overdue.startsWith(overdue.dns);
-  return { status: probe.timeoutStatus, error, transportFailed: probe.answersForOthers !== true, unresolved };
+  const transportFailed = probe.answersForOthers !== true;
+  return { status: probe.timeoutStatus, error, transportFailed, unresolved, diagnosis };
 }
 
 /** The verdict of a run that found nothing wrong and was slower than its check allows. */
@@ -63,7 +68,19 @@ export function verdictOf(error: unknown): Verdict {
     return { status: "error", error: "the agent failed to run the check; its log says why", skip: true };
   if (error.phase === "guard") return { status: "error", error: error.message };
   if (error.local) return { status: "error", error: error.message, skip: true };
-  return { status: "down", error: error.message, transportFailed: error.transport, unresolved: error.unresolved };
+  return {
+    status: "down",
+    error: error.message,
+    transportFailed: error.transport,
+    unresolved: error.unresolved,
+    diagnosis: connectionDiagnosis(error),
+  };
+}
+
+/** What kept a failed run from its destination; null for one that is up or no evidence, and where nothing says it. */
+export function diagnosisOfRun({ status, skip, diagnosis = null }: Verdict, { received }: Trace): string | null {
+  if (status === "up" || skip === true) return null;
+  return diagnosis ?? (received === null ? null : responseDiagnosis(received));
 }
 
 const micro = (ms: number | null): number | null => (ms === null ? null : Math.round(ms * 1000) / 1000);

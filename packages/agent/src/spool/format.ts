@@ -143,14 +143,13 @@ function encodeResult(r: AgentResult): string {
   ]);
 }
 
-type OptionalField = "details" | "cause" | "http" | "snapshot" | "warnings";
+type OptionalField = "details" | "cause" | "http" | "snapshot" | "warnings" | "diagnosis";
 
 /** Optional fields, by position; null in place of an absent one before a present one. */
-function optionalPlaces({ details, cause, http, snapshot, warnings }: AgentResult): unknown[] {
-  if (warnings !== undefined) return [details ?? null, cause ?? null, http ?? null, snapshot ?? null, warnings];
-  if (snapshot !== undefined) return [details ?? null, cause ?? null, http ?? null, snapshot];
-  if (http !== undefined) return [details ?? null, cause ?? null, http];
-  return cause !== undefined ? [details ?? null, cause] : details == null ? [] : [details];
+function optionalPlaces({ details, cause, http, snapshot, warnings, diagnosis }: AgentResult): unknown[] {
+  const places = [details, cause, http, snapshot, warnings, diagnosis];
+  while (places.length > 0 && places.at(-1) == null) places.pop();
+  return places;
 }
 
 /** Null for text that is not a result of this version. */
@@ -176,6 +175,7 @@ export function decodeResult(text: string): AgentResult | null {
     http,
     snapshot,
     warnings,
+    diagnosis,
   ] = row as unknown[];
   const result: Record<Exclude<keyof AgentResult, OptionalField>, unknown> & Partial<Record<OptionalField, unknown>> = {
     target_id,
@@ -195,7 +195,8 @@ export function decodeResult(text: string): AgentResult | null {
     ...(cause == null ? {} : { cause }),
     ...(http == null ? {} : { http }),
     ...(snapshot == null ? {} : { snapshot }),
-    ...(warnings === undefined ? {} : { warnings }),
+    ...(warnings == null ? {} : { warnings }),
+    ...(diagnosis == null ? {} : { diagnosis }),
   };
   return validResult.Check(result) ? result : null;
 }

@@ -29,6 +29,8 @@ export interface Notice {
   duration_secs: number | null;
   /** In words, for people. */
   error_sample: string | null;
+  /** What kept the run of the error from its destination, as results have it; absent where nothing says it. */
+  diagnosis?: string;
   regions_down: string[];
   regions_up: string[];
   /** The incident in the console. */

@@ -1,4 +1,5 @@
 import { errorInWords } from "@statusmesh/shared/checks";
+import { diagnosisClass, diagnosisLine, diagnosisOf } from "@statusmesh/shared/diagnosis";
 import { duration } from "../../platform/html/format.ts";
 import { minuteIn } from "../../platform/zoned.ts";
 import type { Content, Notice, Round, RoundLine } from "./content.ts";
@@ -28,6 +29,13 @@ function noticeText(notice: Notice, zone: string): MessageText {
   const facts: MessageText["facts"] = [];
   if (notice.error_sample !== null)
     facts.push({ label: resolved ? "Was" : "Cause", value: plain(notice.error_sample, maxCauseLength) });
+  const diagnosis = resolved
+    ? null
+    : diagnosisOf(
+        notice.diagnosis,
+        notice.regions_down.map((id) => notice.region_names?.[id] ?? id),
+      );
+  if (diagnosis !== null) facts.push({ label: "Diagnosis", value: plain(diagnosisLine(diagnosis), maxCauseLength) });
   facts.push({ label: "Since", value: minuteIn(notice.outage_since ?? notice.started_at, zone) });
   if (notice.flap === "begins")
     facts.push({
@@ -104,7 +112,7 @@ function subjectOf({ cause, fresh, recovered, brief, names, brief_names }: Round
 }
 
 function causeWords({ kind, value }: NonNullable<RoundLine["cause"]>): string {
-  const text = plain(value, maxNameLength);
+  const text = plain(kind === "error" ? (diagnosisClass(value) ?? value) : value, maxNameLength);
   return { host: `on ${text}`, tag: `with tag ${text}`, error: `with ${text}`, region: `in ${text}` }[kind];
 }
 
@@ -136,7 +144,10 @@ function roundText(round: Round, zone: string): MessageText {
   const { lines, causes, brief, said, severity } = round;
   const shown = lines.filter(({ fresh, recovered }) => fresh + recovered > 0);
   const facts = shown.map((line) => ({
-    label: line.cause === null ? plain(line.names[0] ?? "", maxNameLength) : plain(line.cause.value, maxNameLength),
+    label:
+      line.cause === null
+        ? plain(line.names[0] ?? "", maxNameLength)
+        : plain(diagnosisClass(line.cause.value) ?? line.cause.value, maxNameLength),
     value: lineText(line, zone),
   }));
   const told = lines.reduce((sum, { fresh, recovered }) => sum + fresh + recovered, 0);

@@ -1,4 +1,4 @@
-import { errorClass } from "../../platform/db/causes.ts";
+import { causeError, errorClass } from "../../platform/db/causes.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Severity } from "@statusmesh/shared/severity";
 import type { ActiveHours, Notice, Reason } from "../channels/schema.ts";
@@ -170,7 +170,7 @@ export async function insertDeliveries(sql: Db, rows: readonly NewDelivery[]): P
           when g.reason = 'escalated' then case when s.severity > coalesce(r.severity, 0) then s.severity else 0 end
           when g.reason not in ('opened', 'reopened') then 0
           when s.severity > r.severity or s.severity = 3 or r.channel_id is null then s.severity
-          when r.causes && (array['host:' || t.host, 'error:' || ${errorClass(sql, sql`i.error_sample`)}]
+          when r.causes && (array['host:' || t.host, 'error:' || ${errorClass(sql, causeError(sql, sql`i.error_sample`, sql`i.diagnosis`))}]
                             || array(select 'tag:' || tag from unnest(t.tags) tag)
                             || array(select 'region:' || region from unnest(i.regions_down) region)) then 0
           else s.severity end as urgency

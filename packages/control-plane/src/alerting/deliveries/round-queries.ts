@@ -1,4 +1,4 @@
-import { causeTables } from "../../platform/db/causes.ts";
+import { causeError, causeTables } from "../../platform/db/causes.ts";
 import { columnOf, type Db, rowOf } from "../../platform/db/sql.ts";
 import type { Notice, Round, RoundLine, Severity } from "../channels/schema.ts";
 import type { ClaimedDelivery } from "./claim-queries.ts";
@@ -167,7 +167,7 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
       where i.org_id = ${orgId} and i.ended_at is null and not i.retracted
         and not exists (select from parts p where p.id = i.id) and exists (${toldOpen(sql, sql`i.id`, channelId)})
     ), facts as materialized (
-      select l.*, i.severity, i.error_sample, i.regions_down, i.started_at, i.ended_at,
+      select l.*, i.severity, i.error_sample, i.diagnosis, i.regions_down, i.started_at, i.ended_at,
         coalesce(i.outage_since, i.started_at) as since, i.ended_at is null and not i.retracted as is_open,
         t.name, t.sort_name, t.host, t.tags
       from listed l join incidents i on i.id = l.id join targets t on t.id = i.target_id
@@ -175,8 +175,8 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
       sql,
       orgId,
       sql`
-        select f.id, f.host, f.tags, f.error_sample as error, f.regions_down as regions,
-          f.severity = 'critical' as critical
+        select f.id, f.host, f.tags, ${causeError(sql, sql`f.error_sample`, sql`f.diagnosis`)} as error,
+          f.regions_down as regions, f.severity = 'critical' as critical
         from facts f`,
     )}, judged as materialized (
       select f.id, f.is_open, f.opens, f.climbs, f.escalates, f.level, f.name, f.sort_name, f.host, f.since,

@@ -186,6 +186,7 @@ async function writeChanges(
       renotifyIntervalSecs: target.renotify_interval_secs,
       downSeverity: target.severity,
       errorSample: manual?.publicTitle ?? reading.error,
+      diagnosis: manual === undefined ? reading.diagnosis : null,
       closedBy,
       actor,
       manual,
@@ -259,6 +260,8 @@ export interface RunEvidence {
   readonly error: string | null;
   /** The last failure at the destination, where an open circuit breaker refused this run. */
   readonly cause: Cause | null;
+  /** What kept the run from its destination, as results have it. */
+  readonly diagnosis?: string | null;
 }
 
 /** Adds the runs of one region to the evidence, at `now` (Unix ms), in place of those that they refute. */
@@ -304,9 +307,10 @@ function unchangedUpTo(
  * The displayed part of a run. A run that an open breaker refused shows the failure that keeps it open, or the region's
  * last failure where an agent of the first release leaves that out.
  */
-function latestOf({ slot, status, error, cause }: RunEvidence, known: Latest | undefined): Latest {
-  if (error !== circuitOpen) return { slot, status, error: shortened(error) };
-  if (cause !== null) return { slot, status: cause.status, error: shortened(cause.error), refused: true };
+function latestOf({ slot, status, error, cause, diagnosis = null }: RunEvidence, known: Latest | undefined): Latest {
+  const why = diagnosis === null ? {} : { diagnosis };
+  if (error !== circuitOpen) return { slot, status, error: shortened(error), ...why };
+  if (cause !== null) return { slot, status: cause.status, error: shortened(cause.error), ...why, refused: true };
   return known === undefined || known.status === "up"
     ? { slot, status, error, refused: true }
     : { ...known, slot, refused: true };

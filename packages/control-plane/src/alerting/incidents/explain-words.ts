@@ -1,4 +1,5 @@
 import { errorInWords } from "@statusmesh/shared/checks";
+import { diagnosisLine, diagnosisOf } from "@statusmesh/shared/diagnosis";
 import type { IncidentRow } from "./queries.ts";
 import type { Delivery } from "../deliveries/schema.ts";
 import type { Explanation } from "./schema.ts";
@@ -35,6 +36,7 @@ export function inWords(facts: Facts, incident: IncidentRow, region: (id: string
   return [
     `Opened at ${time(facts.opened_at)}: enough regions had ${checks}.`,
     ...facts.regions.map((vote) => voteInWords(vote, region(vote.region))),
+    ...diagnosisInWords(incident, region),
     quorumInWords(facts),
     ...(incident.ended_at !== null && incident.closed_by !== null
       ? [`${closings[incident.closed_by]} at ${time(incident.ended_at.toISOString())}.`]
@@ -87,6 +89,11 @@ function voteInWords(region: Facts["regions"][number], name: string): string {
   const error = region.last_error === null ? "" : ` Last error: ${errorInWords(region.last_error)}.`;
   const silent = region.live ? "" : ` No data since ${time(region.last_slot)}: the vote does not count as live.`;
   return `${name} ${vote}: ${streak}.${silent}${error}`;
+}
+
+function diagnosisInWords({ diagnosis: code, regions_down: down }: IncidentRow, region: (id: string) => string) {
+  const diagnosis = diagnosisOf(code, down.map(region));
+  return diagnosis === null ? [] : [`Diagnosis: ${diagnosisLine(diagnosis)}.`];
 }
 
 function quorumInWords({

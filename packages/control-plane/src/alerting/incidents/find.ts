@@ -1,4 +1,5 @@
 import { AppError } from "@statusmesh/shared/errors";
+import { diagnosisOf } from "@statusmesh/shared/diagnosis";
 import { isId } from "@statusmesh/shared/ids";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
@@ -39,6 +40,7 @@ export function presentIncident(row: queries.IncidentRow): Incident {
     closed_by: row.closed_by,
     reopened_count: row.reopened_count,
     error_sample: row.error_sample,
+    diagnosis: diagnosisOf(row.diagnosis, row.regions_down),
     regions_down: row.regions_down,
     regions_up: row.regions_up,
     public_title: row.public_title,

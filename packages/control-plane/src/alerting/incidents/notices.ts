@@ -151,7 +151,7 @@ export interface FlapFacts {
 }
 
 /** The part of an incident that a notice shows, and its organisation. */
-export type NoticeSubject = OutageTimes & { org_id: string; flap?: FlapFacts } & Pick<
+export type NoticeSubject = OutageTimes & { org_id: string; flap?: FlapFacts; diagnosis?: string | null } & Pick<
     IncidentRow,
     | "id"
     | "target_id"
@@ -184,6 +184,7 @@ export function outboxNotice(incident: NoticeSubject, reason: Reason, seq: numbe
     outage_since: incident.outage_since?.toISOString() ?? null,
     duration_secs: incident.ended_at === null ? null : outageSecs(incident),
     error_sample: incident.error_sample === null ? null : errorInWords(incident.error_sample),
+    ...(incident.diagnosis == null ? {} : { diagnosis: incident.diagnosis }),
     regions_down: incident.regions_down,
     regions_up: incident.regions_up,
     url: `${publicUrl}/incidents/${incident.id}`,

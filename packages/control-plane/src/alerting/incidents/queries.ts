@@ -12,7 +12,7 @@ import {
   rowOf,
   valueOf,
 } from "../../platform/db/sql.ts";
-import { type Cause, causeTables } from "../../platform/db/causes.ts";
+import { type Cause, causeError, causeTables } from "../../platform/db/causes.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import { severityOrder } from "../channels/service.ts";
 import { flappingOf } from "./hold-queries.ts";
@@ -21,7 +21,15 @@ import type { OutageTimes } from "./outages.ts";
 import type { PolicyFields } from "./policy.ts";
 import type { GroupMembers, Impact, Incident, Severity } from "./schema.ts";
 
-type Derived = "state" | "peak_severity" | "duration_secs" | "past_outage_secs" | "imported" | "flapping" | "members";
+type Derived =
+  | "diagnosis"
+  | "state"
+  | "peak_severity"
+  | "duration_secs"
+  | "past_outage_secs"
+  | "imported"
+  | "flapping"
+  | "members";
 type Shown = StoredRow<Omit<Incident, Derived>>;
 
 export interface IncidentRow extends Shown, OutageTimes {
@@ -32,12 +40,15 @@ export interface IncidentRow extends Shown, OutageTimes {
   flapping: StoredFlapping | null;
   members: GroupMembers | null;
   imported: boolean;
+  /** As results have it. */
+  diagnosis: string | null;
 }
 
 const columns = (sql: Db) => sql`
   i.id, i.target_id, t.name as monitor_name, i.severity, i.severity_pinned, i.peak_impact,
   i.started_at, i.opened_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
-  i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.members, i.regions_down,
+  i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.diagnosis, i.members,
+  i.regions_down,
   i.regions_up, i.public_title, i.public_description, i.created_at, i.updated_at, i.imported,
   t.severity as down_severity, ${flappingOf(sql)} as flapping,
   case when i.acknowledged_at is not null then (
@@ -50,7 +61,7 @@ const columns = (sql: Db) => sql`
 /** Columns of incident `i` for a notice, without severity and name of the monitor. */
 export const noticeColumns = (sql: Db) => sql`
   i.id, i.org_id, i.target_id, i.started_at, i.ended_at, i.outage_since, i.past_outage_ms::float8, i.error_sample,
-  i.regions_down, i.regions_up`;
+  i.diagnosis, i.regions_down, i.regions_up`;
 
 export interface IncidentFilter {
   state: "open" | "closed" | "all";
@@ -71,7 +82,8 @@ const incidentCauses = (sql: Db, orgId: string) =>
     sql,
     orgId,
     sql`
-      select i.id, t.host, t.tags, i.error_sample as error, i.regions_down as regions,
+      select i.id, t.host, t.tags, ${causeError(sql, sql`i.error_sample`, sql`i.diagnosis`)} as error,
+        i.regions_down as regions,
         i.severity = 'critical' as critical
       from incidents i join targets t on t.id = i.target_id
       where i.org_id = ${orgId} and i.ended_at is null and not i.retracted`,

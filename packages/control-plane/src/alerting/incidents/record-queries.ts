@@ -18,6 +18,8 @@ export interface IncidentFacts {
   /** Severity of its incidents that are more than minor. */
   downSeverity: Exclude<Severity, "minor">;
   errorSample: string | null;
+  /** Of the run of the error, as results have it. */
+  diagnosis: string | null;
   closedBy: Exclude<Incident["closed_by"], null>;
   /** Of an incident that a person opens. */
   manual?: ManualFacts | undefined;
@@ -46,7 +48,7 @@ export const outageSince = ({ closedAt, since }: IncidentState): Date | null =>
 const evaluated = (sql: Db) => sql`
   id uuid, org_id uuid, started_at timestamptz, opened_at timestamptz, ended_at timestamptz, outage_since timestamptz,
   past_outage_ms bigint, severity text, engine_severity text, impact text, peak_impact text, error_sample text,
-  regions_down text[], regions_up text[], reopened_count integer, closed_by text, reminder_due_at timestamptz,
+  diagnosis text, regions_down text[], regions_up text[], reopened_count integer, closed_by text, reminder_due_at timestamptz,
   flapped boolean`;
 
 const evaluatedOf = ({ facts, incident, reminderDueAt }: NewFacts) => ({
@@ -62,6 +64,7 @@ const evaluatedOf = ({ facts, incident, reminderDueAt }: NewFacts) => ({
   impact: incident.impact,
   peak_impact: incident.peakImpact,
   error_sample: facts.errorSample,
+  diagnosis: facts.diagnosis,
   regions_down: incident.regionsDown,
   regions_up: incident.regionsUp,
   reopened_count: incident.reopened,
@@ -86,10 +89,10 @@ export async function insertIncidents(sql: Db, incidents: readonly NewFacts[], n
   });
   await sql`
     insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms,
-      severity, severity_pinned, engine_severity, impact, peak_impact, error_sample, regions_down, regions_up,
+      severity, severity_pinned, engine_severity, impact, peak_impact, error_sample, diagnosis, regions_down, regions_up,
       reopened_count, opened_by, closed_by, reminder_due_at, public_title, created_at, updated_at)
     select id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms,
-      severity, severity_pinned, engine_severity, impact, peak_impact, error_sample, regions_down, regions_up,
+      severity, severity_pinned, engine_severity, impact, peak_impact, error_sample, diagnosis, regions_down, regions_up,
       reopened_count, opened_by, closed_by, reminder_due_at, public_title, ${now}, ${now}
     from jsonb_to_recordset(${sql.json(rows as never)}) as n (${evaluated(sql)}, target_id uuid,
       severity_pinned boolean, opened_by text, public_title text)`;
@@ -127,6 +130,7 @@ export async function updateIncidents(
       regions_down = n.regions_down, regions_up = n.regions_up,
       error_sample = case when n.closed_by is null then coalesce(n.error_sample, i.error_sample)
         else i.error_sample end,
+      diagnosis = case when n.closed_by is null and n.error_sample is not null then n.diagnosis else i.diagnosis end,
       reopened_count = n.reopened_count, closed_by = n.closed_by,
       acknowledged_at = case when i.reopened_count = n.reopened_count or n.flapped then i.acknowledged_at end,
       acknowledged_by = case when i.reopened_count = n.reopened_count or n.flapped then i.acknowledged_by end,

@@ -111,6 +111,7 @@ const subjectOf = (target: EvaluatedTarget, { incident, flap, flapping }: Notice
   outage_since: outageSince(incident),
   past_outage_ms: incident.pastMs,
   error_sample: target.errorSample,
+  diagnosis: target.diagnosis,
   regions_down: incident.regionsDown,
   regions_up: incident.regionsUp,
   ...(flap === undefined

@@ -1,4 +1,5 @@
 import Type, { type Static } from "typebox";
+import { Diagnosis } from "@statusmesh/shared/diagnosis";
 import { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import { IdText, SearchText } from "@statusmesh/shared/text";
 import { causePattern } from "../../platform/db/causes.ts";
@@ -108,6 +109,7 @@ export const Incident = Shape("Incident", "An outage of a target", {
   ),
   reopened_count: Integer("Number of times that it reopened soon after its end", 0),
   error_sample: nullable(Text("Error of a failing run", "connection refused")),
+  diagnosis: nullable(Diagnosis),
   regions_down: Type.Array(Type.String({ examples: ["frankfurt"] }), { description: "Regions that see it failing" }),
   regions_up: Type.Array(Type.String({ examples: ["virginia"] }), { description: "Regions that see it passing" }),
   public_title: nullable(Text("Public title; null: derived from the component", "Checkout unavailable")),

@@ -10,6 +10,8 @@ export interface Latest {
   /** Of the last run that was made: a run that an open circuit breaker refused has no status of the target. */
   status: CheckStatus;
   error: string | null;
+  /** What kept a failed run from its destination, as results have it; absent where nothing says it. */
+  diagnosis?: string;
   /** True when an open circuit breaker refused the run. */
   refused?: true;
 }

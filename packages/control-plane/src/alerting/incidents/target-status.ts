@@ -12,6 +12,8 @@ export interface Reading {
   newest: number | null;
   /** Of the newest failing run of a live region. */
   error: string | null;
+  /** What kept that run from its destination. */
+  diagnosis: string | null;
   /** True when an open circuit breaker refuses the runs of a live region. */
   circuitOpen: boolean;
 }
@@ -28,14 +30,17 @@ export function statusOf(
 ): Reading {
   const runs = Object.entries(state.latest).sort(([, a], [, b]) => b.slot - a.slot);
   const newest = runs[0]?.[1];
-  if (newest === undefined) return { status: "unknown", until: null, newest: null, error: null, circuitOpen: false };
+  if (newest === undefined)
+    return { status: "unknown", until: null, newest: null, error: null, diagnosis: null, circuitOpen: false };
   const live = runs.filter(([, run]) => isLive(policy, run.slot, newest.slot)).map(([, run]) => run);
   const failing = live.filter((run) => run.status !== "up");
-  const error = failing[0]?.error ?? null;
+  const { error = null, diagnosis = null } = failing[0] ?? {};
   const circuit = live.some((run) => run.refused === true);
   const at = { until: newest.slot + policy.livenessMs, newest: newest.slot, circuitOpen: circuit };
   const incident = checkpoint.incident;
   if (incident !== null && incident.closedAt === null)
-    return { ...at, status: severityOf(incident) === "minor" ? "degraded" : "down", error };
-  return live.length > failing.length ? { ...at, status: "up", error: null } : { ...at, status: newest.status, error };
+    return { ...at, status: severityOf(incident) === "minor" ? "degraded" : "down", error, diagnosis };
+  return live.length > failing.length
+    ? { ...at, status: "up", error: null, diagnosis: null }
+    : { ...at, status: newest.status, error, diagnosis };
 }

@@ -45,6 +45,7 @@ export const GetOutput = Closed({
   outage_since: absent(described(Timestamp, "Start of the current outage")),
   past_outage_secs: Integer("Seconds of outages that are over"),
   error_sample: absent(customerText("error of a failing check")),
+  diagnosis: absent(Text("What kept the check out, and a remedy")),
   updates: Type.Array(
     Closed({
       at: described(Timestamp, "Time of the update"),

@@ -1,5 +1,6 @@
 import type { Static } from "typebox";
 import { errorInWords } from "@statusmesh/shared/checks";
+import { diagnosisLine, diagnosisOf } from "@statusmesh/shared/diagnosis";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
@@ -98,6 +99,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
     output: schema.GetOutput,
     async handle({ ctx, args: { id } }) {
       const { incident, updates } = await incidentReport(ctx, id);
+      const diagnosis = diagnosisOf(incident.diagnosis, incident.regions_down);
       const newestFirst = updates.map(({ created_at, phase, message }) => ({
         at: iso(created_at),
         phase,
@@ -114,6 +116,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
         outage_since: isoOrNull(incident.outage_since),
         past_outage_secs: outageSecs(incident),
         error_sample: clippedOrNull(incident.error_sample),
+        diagnosis: diagnosis === null ? null : diagnosisLine(diagnosis),
         updates: rows.toReversed(),
         left_out: leftOut,
         console_url: consoleUrl(ctx, `/incidents/${incident.id}`),

@@ -19,6 +19,7 @@ import { Closed, described, Flag, nullable, Shape } from "../../platform/http/wi
 import { certificateRule, knownCertificates } from "../certificates/service.ts";
 import { probeRegionIds } from "../regions/service.ts";
 import { CheckResult } from "../results/schema.ts";
+import { diagnosisField } from "../results/service.ts";
 import { Check, checkErrors } from "../targets/schema.ts";
 import { checkRules } from "../targets/service.ts";
 import type { TakeAgentPings } from "./agent-pings.ts";
@@ -49,6 +50,7 @@ function present(reply: RunReply & { region: string }, targetId: string | null) 
     timestamp: new Date(reply.timestamp).toISOString(),
     ...measuredPart(reply),
     details: reply.details ?? null,
+    ...diagnosisField(reply),
     recheck: false,
     ...(reply.skip === true ? { skipped: true as const } : {}),
   };

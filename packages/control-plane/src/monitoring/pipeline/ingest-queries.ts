@@ -55,7 +55,7 @@ export async function insertResults(
   const us = (ms: number | null) => (ms === null ? null : Math.round(ms * 1000) / 1000);
   const detailsOf = (r: AdmittedResult) => (r.details == null ? null : JSON.stringify(r.details));
   const columns = sql`target_id, scheduled_at, "timestamp", status, skip, recheck, error, http_status, response_size,
-    dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, cause`;
+    dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, cause, diagnosis`;
   if (!sealed && !mayExist) {
     await copyIn(sql, sql`copy results (${columns}, region, details) from stdin`, batch, (r) => [
       r.target_id,
@@ -73,6 +73,7 @@ export async function insertResults(
       us(r.ttfb_ms),
       us(r.total_ms),
       r.cause?.error ?? null,
+      r.diagnosis ?? null,
       region,
       detailsOf(r),
     ]);
@@ -94,7 +95,8 @@ export async function insertResults(
         ${column((r) => r.http_status)}::smallint[], ${column((r) => r.response_size)}::integer[],
         ${ms((r) => r.dns_ms)}, ${ms((r) => r.connect_ms)}, ${ms((r) => r.tls_ms)}, ${ms((r) => r.ttfb_ms)},
         ${ms((r) => r.total_ms)},
-        ${batch.map((r) => r.cause?.error ?? null)}::text[], ${details}::text[]) as u (${columns}, details)
+        ${batch.map((r) => r.cause?.error ?? null)}::text[], ${column((r) => r.diagnosis ?? null)}::text[],
+        ${details}::text[]) as u (${columns}, details)
       ${sealed ? sql`where not exists (${stored})` : sql``}
       ${sealed || mayExist ? sql`on conflict do nothing` : sql``}
       returning target_id, scheduled_at)

@@ -11,6 +11,8 @@ import { type AgentResult, protocolVersion, ResultsRequest } from "@statusmesh/s
 import { newId } from "@statusmesh/shared/ids";
 import { nextSlot, phaseMs, secondTry, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import type { AgentCtx, Ctx } from "../../platform/context.ts";
+import type { Notice } from "../../alerting/channels/content.ts";
+import { messageText } from "../../alerting/channels/message.ts";
 import { openHub } from "../../platform/db/notify.ts";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
 import { lockStates } from "../../alerting/incidents/evidence-queries.ts";
@@ -169,6 +171,7 @@ t.test("what a result holds is stored as it was sent", async (t) => {
     tls_ms: 12.5,
     ttfb_ms: 0,
     total_ms: 86_400_000,
+    diagnosis: "rate_limited::60",
   });
   await send(eu, [sent]);
   const [row] = await sql`select * from results where target_id = ${id}`;
@@ -743,6 +746,61 @@ t.test("a run that an open breaker refused shows the failure that opened it, in 
     { status: "down", last_error: "no route", circuit_open: true },
     "an agent without causes",
   );
+});
+
+t.test("what kept a run out is in results, incident, explanation, notice and cause", async (t) => {
+  const blocked = { status: "down", error: "expected status 200, got 403", http_status: 403 } as const;
+  const diagnosis = "challenge:cloudflare:";
+  const found = {
+    kind: "challenge",
+    provider: "Cloudflare",
+    words: "Cloudflare answered with a challenge",
+    remedy: "allow the addresses of region eu there, or let requests with a header of the check pass",
+  };
+  const ids = [await newMonitor(), await newMonitor(), await newMonitor()];
+  for (const [at, id] of ids.entries()) {
+    await sql`update targets set host = ${`shop-${at}.example.org`} where id = ${id}`;
+    await send(
+      eu,
+      [minute, 0].map((ago) => agentResult(id, noon - ago, { ...blocked, diagnosis })),
+    );
+    await send(us, [agentResult(id, noon)]);
+  }
+  const [id] = ids as [string];
+  const range = { from: new Date(noon - hour).toISOString(), to: new Date(noon + hour).toISOString() };
+  const results = (await listResults(ctx, id, { ...range, limit: 10, offset: 0 })).items;
+  t.strictSame(
+    results.map(({ status, diagnosis: one }) => [status, one]).toSorted(),
+    [
+      ["down", found],
+      ["down", found],
+      ["up", undefined],
+    ],
+    "of failed runs only",
+  );
+  const [incident] = await incidentsOf(id);
+  t.strictSame(incident!.diagnosis, found);
+  const { in_words: words } = await explainIncident(ctx, incident!.id);
+  const line = `Cloudflare answered with a challenge: ${found.remedy}`;
+  t.ok(words.includes(`Diagnosis: ${line.replace("region eu", "region Europe")}.`), words.join(" "));
+  const [row] = await sql<{ notice: Notice }[]>`select notice from deliveries where incident_id = ${incident!.id}`;
+  const text = messageText({ kind: "notice", notice: row!.notice, zone: "UTC" });
+  matchObject(
+    t,
+    text.facts.find(({ label }) => label === "Diagnosis"),
+    { value: line },
+  );
+  const { causes } = await listMonitors(ctx, { limit: 10, offset: 0, grouped: true });
+  matchObject(t, causes.find(({ cause }) => cause.value === "challenge:cloudflare")?.cause, { kind: "error" });
+
+  const down = { status: "down", error: "no route to host" } as const;
+  const refused = { status: "error", error: "circuit_open", cause: down } as const;
+  const far = await newMonitor();
+  for (const [at, one] of [down, refused].entries())
+    await send(eu, [agentResult(far, noon + (at - 1) * minute, { ...one, diagnosis: "path::no-route" })]);
+  const behind = { error_sample: "no route to host", diagnosis: { kind: "path", provider: null } };
+  matchObject(t, (await incidentsOf(far))[0], behind, "of a run that the breaker refused, the dial that failed");
+  for (const one of [...ids, far]) await deleteTarget(ctx, one);
 });
 
 t.test("a monitor with an open incident is down, also when its last runs were refused or failed", async (t) => {

@@ -281,9 +281,9 @@ async function addToEvidence(
     const runs: RunEvidence[] = [];
     // The agent reports the time of a run; a time in the future would remain the last check.
     let lastResultAt = 0;
-    for (const { scheduled_at: slot, timestamp, status, error, cause = null, skip } of results) {
+    for (const { scheduled_at: slot, timestamp, status, error, cause = null, diagnosis = null, skip } of results) {
       lastResultAt = Math.min(now, Math.max(lastResultAt, timestamp));
-      if (locked.target.enabled && !skip) runs.push({ slot, status, error, cause });
+      if (locked.target.enabled && !skip) runs.push({ slot, status, error, cause, diagnosis });
     }
     changes.set(id, { ...addRuns(locked, ctx.region, runs, now), closedBy: "engine", lastResultAt });
   });

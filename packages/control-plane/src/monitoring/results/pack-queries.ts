@@ -225,7 +225,7 @@ export async function packLate(sql: Db, day: Day, target: SeededTarget, jitterPc
       excluded.runs, excluded.up, excluded.down, excluded.degraded, excluded.error, excluded.first_slot,
       excluded.interval_ms, excluded.jitter_seed, excluded.jitter_pct, excluded.slots, excluded.delays, excluded.flags,
       excluded.http_statuses, excluded.sizes, excluded.dns, excluded.connect, excluded.tls, excluded.total,
-      excluded.rest, excluded.texts, excluded.errors, excluded.causes, excluded.details`})`;
+      excluded.rest, excluded.texts, excluded.errors, excluded.causes, excluded.diagnoses, excluded.details`})`;
   await sql`
     delete from results_late
     where target_id = ${target.id} and (region, scheduled_at) in (
@@ -269,7 +269,7 @@ export async function dropLateBefore(sql: Db, day: Day): Promise<void> {
 /** Columns of results_packed without the key, in table order. */
 const packedColumns = (sql: Db) => sql`
   runs, up, down, degraded, error, first_slot, interval_ms, jitter_seed, jitter_pct, slots, delays, flags,
-  http_statuses, sizes, dns, connect, tls, total, rest, texts, errors, causes, details`;
+  http_statuses, sizes, dns, connect, tls, total, rest, texts, errors, causes, diagnoses, details`;
 
 /**
  * Inserts results `r` of the targets, what follows `from` in a query, as arrays. All are sorted by the slot alone, an
@@ -305,7 +305,7 @@ function insertPacked(
     select p.target_id, ${day}::date, p.region, p.runs, p.up, p.down, p.degraded, p.error, p.first_slot, k.interval_ms,
       k.jitter_seed, ${jitterPct}::smallint, a.slots, a.delays, p.flags, p.http_statuses, p.sizes, p.dns, p.connect,
       p.tls, p.total, p.rest, d.texts,
-      ${positions("errors")}, ${positions("causes")}, ${positions("details")}
+      ${positions("errors")}, ${positions("causes")}, ${positions("diagnoses")}, ${positions("details")}
     from (
       select g.target_id, g.region, count(*) as runs, ${counted(0)} as up, ${counted(1)} as down,
         ${counted(2)} as degraded, ${counted(3)} as error, min(g.slot) as first_slot, array_agg(g.slot) as slots,
@@ -314,10 +314,12 @@ function insertPacked(
         ${unlessNull(sql`g.dns_us`)} as dns, ${unlessNull(sql`g.connect_us`)} as connect,
         ${unlessNull(sql`g.tls_us`)} as tls, ${unlessNull(sql`g.total_us`)} as total,
         ${unlessNull(sql`(${rest})`)} as rest, array_agg(g.error) as errors, array_agg(g.cause) as causes,
-        array_agg(g.details) as details,
-        ${present(sql`g.error`)} || ${present(sql`g.cause`)} || ${present(sql`g.details`)} as texts
+        array_agg(g.diagnosis) as diagnoses, array_agg(g.details) as details,
+        ${present(sql`g.error`)} || ${present(sql`g.cause`)} || ${present(sql`g.diagnosis`)}
+          || ${present(sql`g.details`)} as texts
       from (
-        select r.target_id, r.region, r.error, r.cause, r.details::text as details, r.http_status, r.response_size,
+        select r.target_id, r.region, r.error, r.cause, r.diagnosis, r.details::text as details, r.http_status,
+          r.response_size,
           (date_part('epoch', r.scheduled_at) * 1000)::bigint as slot,
           (date_part('epoch', r."timestamp") * 1000)::bigint as at,
           ${flagsOf(sql, sql`r`)} as flags,

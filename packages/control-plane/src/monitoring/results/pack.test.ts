@@ -87,6 +87,7 @@ const run = fc.record({
   recheck: fc.boolean(),
   error: maybe(fc.constantFrom("connection refused", "status 503", "")),
   cause: maybe(fc.constantFrom("connection refused", "{}")),
+  diagnosis: maybe(fc.constantFrom("challenge:cloudflare:", "dns::nxdomain")),
   details: maybe(fc.constantFrom({ expires_at: "2027-01-01T00:00:00Z" }, { a: 1.5 }, {})),
   http_status: maybe(fc.integer({ min: 100, max: 999 })),
   response_size: maybe(fc.integer({ min: 0, max: 2_147_483_647 })),

@@ -101,6 +101,7 @@ export interface ResultRow {
   ttfb_ms: number | null;
   total_ms: number | null;
   details: ResultDetails | null;
+  diagnosis: string | null;
   recheck: boolean;
   skip: boolean;
 }
@@ -122,6 +123,7 @@ const resultColumns = [
   "ttfb_ms",
   "total_ms",
   "details",
+  "diagnosis",
   "recheck",
   "skip",
 ] as const;
@@ -150,7 +152,7 @@ export async function selectResults(
     const found = { target: sql`own.id`, from: sql`first.at`, to: sql`${around.to}::timestamptz`, isShort: true };
     const page = sql<(ResultRow & { full: boolean })[]>`
       select r.target_id, r.region, r."timestamp", r.status, r.error, r.http_status, r.response_size,
-        r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details, r.recheck, r.skip,
+        r.dns_ms, r.connect_ms, r.tls_ms, r.ttfb_ms, r.total_ms, r.details, r.diagnosis, r.recheck, r.skip,
         count(*) filter (where r.scheduled_at >= ${usual} and r.scheduled_at < ${inner.to}) over () > ${depth} as full
       from ${ownTarget(sql, orgId, target)}
       cross join lateral (${first}) first cross join lateral ${runs(sql, found, ["timestamp", ...resultColumns])} r

@@ -1,3 +1,4 @@
+import { Diagnosis } from "@statusmesh/shared/diagnosis";
 import Type, { type Static } from "typebox";
 import { Details, measurementFields } from "@statusmesh/shared/result";
 import {
@@ -21,6 +22,7 @@ export const CheckResult = Shape("CheckResult", "Result of one run", {
   timestamp: Timestamp,
   ...measurementFields,
   details: Details,
+  diagnosis: Type.Optional(nullable(Diagnosis)),
   recheck: Flag(
     "True for a run between two checks that confirms or refutes the one before it. It decides about " +
       "incidents, and counts in neither uptime nor latency",

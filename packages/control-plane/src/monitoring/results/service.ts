@@ -1,3 +1,4 @@
+import { diagnosisOf } from "@statusmesh/shared/diagnosis";
 import { measuredPart } from "@statusmesh/shared/result";
 import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
@@ -225,12 +226,22 @@ function sum(counts: Iterable<Counts>): Counts {
   return all;
 }
 
+/** The diagnosis of a failed run, for its record; nothing for one that is up or no evidence. */
+export const diagnosisField = (run: {
+  status: string;
+  skip?: boolean;
+  region: string;
+  diagnosis?: string | null | undefined;
+}): Pick<CheckResult, "diagnosis"> =>
+  run.status === "up" || run.skip === true ? {} : { diagnosis: diagnosisOf(run.diagnosis, [run.region]) };
+
 const present = (row: queries.ResultRow): CheckResult => ({
   target_id: row.target_id,
   region: row.region,
   timestamp: row.timestamp.toISOString(),
   ...measuredPart(row),
   details: row.details,
+  ...diagnosisField(row),
   recheck: row.recheck,
   ...(row.skip ? { skipped: true as const } : {}),
 });

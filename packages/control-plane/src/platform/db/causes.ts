@@ -68,12 +68,20 @@ export function readCause(key: string): Cause | null {
  */
 const least = { host: 2, tag: 3, error: 3, region: 5 } as const;
 
+/** Kinds of diagnoses that are the class of their monitors, with the provider: `challenge:cloudflare`. */
+const sharedDiagnosis = "^(?:blocked|challenge|origin_unreachable|rate_limited|tls):[a-z0-9-]+";
+
+/** SQL: what {@link causeTables} reads as the error of a member: its diagnosis where a provider has answered. */
+export const causeError = (sql: Db, error: PendingQuery<Row[]>, diagnosis: PendingQuery<Row[]>) =>
+  sql`coalesce(substring(${diagnosis} from ${sharedDiagnosis}), ${error})`;
+
 /**
- * SQL: the class of an error text, which many monitors can share. `HTTP 500` of an unexpected or rate-limited status,
+ * SQL: the class of an error text, which many monitors can share. A diagnosis is its own class. `HTTP 500` of an unexpected or rate-limited status,
  * else the words before the first number, address or detail.
  */
 export const errorClass = (sql: Db, error: PendingQuery<Row[]>) => sql`
   coalesce(
+    substring(${error} from ${`${sharedDiagnosis}$`}),
     'HTTP ' || substring(${error} from '^(?:expected status .+, got|rate-limited) ([0-9]{3})'),
     nullif(regexp_replace(substring(${error} from '^[^0-9:;({"]*'), '(,? (within|after|at|from|due))?\\s*$', ''), ''))`;
 

@@ -1,4 +1,5 @@
 import { errorInWords } from "@statusmesh/shared/checks";
+import { diagnosisClass } from "@statusmesh/shared/diagnosis";
 import type { Cause } from "../db/causes.ts";
 import { capital, list, number, plural } from "./format.ts";
 
@@ -10,7 +11,7 @@ export const causeName = ({ kind, value }: Cause): string =>
   kind === "host"
     ? value
     : kind === "error"
-      ? capital(errorInWords(value))
+      ? capital(diagnosisClass(value) ?? errorInWords(value))
       : `${kind === "tag" ? "Tag" : "Region"} ${value}`;
 
 /** The same line with a region by name. */
