@@ -112,6 +112,7 @@ t.test("--json prints one object as the API does", async (t) => {
     "ttfb_ms",
     "total_ms",
     "details",
+    "diagnosis",
   ]);
   matchObject(t, printed, {
     result: { status: "down", http_status: 200, error: "expected status 201 or 204, got 200" },

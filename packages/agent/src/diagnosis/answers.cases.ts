@@ -85,7 +85,7 @@ export const blockPages: readonly Block[] = [
     "blocked:cloudfront:",
     403,
     front,
-    "The request could not be satisfied. The Amazon CloudFront distribution is configured to block access from your country.",
+    "The request could not be satisfied. The distribution is configured to block access from your country.",
   ],
   ["origin_unreachable:cloudfront:", 502, front, "<H2>The request could not be satisfied.</H2>"],
   [
@@ -178,7 +178,7 @@ export const blockPages: readonly Block[] = [
     "origin_unreachable:google:",
     502,
     html,
-    "<h2>The server encountered a temporary error and could not complete your request.<p>Please try again in 30 seconds.",
+    "<h2>The server encountered a temporary error and could not complete your request.<p>Please try again.",
   ],
   ["rate_limited::120", 429, { "Retry-After": "120" }, "Too Many Requests"],
   ["rate_limited::", 429, { "Retry-After": "Sat, 28 Nov 2026 22:00:00 GMT" }, '{"error":"slow down"}'],
@@ -262,8 +262,7 @@ const ordinary: Readonly<Record<string, Page>> = {
   django: [html, (status, reason) => `<!doctype html>\n<title>${reason}</title>\n<h1>${reason} (${status})</h1>`],
   "django csrf": [
     html,
-    (status) =>
-      `<title>${status} Forbidden</title><h1>Forbidden <span>(${status})</span></h1><p>CSRF verification failed. Request aborted.</p>`,
+    (status) => `<title>${status} Forbidden</title><h1>Forbidden</h1><p>CSRF verification failed. Request aborted.</p>`,
   ],
   werkzeug: [
     { Server: "Werkzeug/3.0.3 Python/3.12", ...html },
@@ -319,7 +318,7 @@ const ordinary: Readonly<Record<string, Page>> = {
   "site of its own": [
     html,
     (status, reason) =>
-      `<title>${status} | Our shop</title><p>Sorry, you do not have access: ${reason}. Complete the captcha to sign in. ` +
+      `<title>${status} | Our shop</title><p>Sorry, you do not have access: ${reason}. Solve the captcha. ` +
       "This incident has been logged with reference 18.4d7a. Blocked accounts: write to support.</p>",
   ],
 };

@@ -1,4 +1,4 @@
-import { DialError, overdue } from "@statusmesh/shared/net/dial-error";
+import { type DialError, overdue } from "@statusmesh/shared/net/dial-error";
 
 /** What a resolver, a router or a TLS handshake said, by the code of the error. */
 const byCode: Readonly<Record<string, string>> = {

@@ -140,6 +140,9 @@ export async function changeHeld(sql: Db, rows: readonly NewDelivery[]): Promise
     where d.id = n.id and d.state = 'held'`;
 }
 
+/** The class of the error of incident `i`, as causes have it. */
+const classOf = (sql: Db) => errorClass(sql, causeError(sql, sql`i.error_sample`, sql`i.diagnosis`));
+
 /**
  * Writes deliveries. In a running series of rounds, openings of causes that the channel was told of wait for the next
  * round, as everything that is not urgent does, unless they are critical; `next_attempt_at` says when they leave at
@@ -170,7 +173,7 @@ export async function insertDeliveries(sql: Db, rows: readonly NewDelivery[]): P
           when g.reason = 'escalated' then case when s.severity > coalesce(r.severity, 0) then s.severity else 0 end
           when g.reason not in ('opened', 'reopened') then 0
           when s.severity > r.severity or s.severity = 3 or r.channel_id is null then s.severity
-          when r.causes && (array['host:' || t.host, 'error:' || ${errorClass(sql, causeError(sql, sql`i.error_sample`, sql`i.diagnosis`))}]
+          when r.causes && (array['host:' || t.host, 'error:' || ${classOf(sql)}]
                             || array(select 'tag:' || tag from unnest(t.tags) tag)
                             || array(select 'region:' || region from unnest(i.regions_down) region)) then 0
           else s.severity end as urgency

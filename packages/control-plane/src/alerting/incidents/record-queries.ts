@@ -47,9 +47,9 @@ export const outageSince = ({ closedAt, since }: IncidentState): Date | null =>
 /** Columns that an evaluation decides, with their types. */
 const evaluated = (sql: Db) => sql`
   id uuid, org_id uuid, started_at timestamptz, opened_at timestamptz, ended_at timestamptz, outage_since timestamptz,
-  past_outage_ms bigint, severity text, engine_severity text, impact text, peak_impact text, error_sample text,
-  diagnosis text, regions_down text[], regions_up text[], reopened_count integer, closed_by text, reminder_due_at timestamptz,
-  flapped boolean`;
+  past_outage_ms bigint, severity text, engine_severity text, impact text, peak_impact text,
+  error_sample text, diagnosis text, regions_down text[], regions_up text[],
+  reopened_count integer, closed_by text, reminder_due_at timestamptz, flapped boolean`;
 
 const evaluatedOf = ({ facts, incident, reminderDueAt }: NewFacts) => ({
   id: incident.id,
@@ -89,11 +89,11 @@ export async function insertIncidents(sql: Db, incidents: readonly NewFacts[], n
   });
   await sql`
     insert into incidents (id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms,
-      severity, severity_pinned, engine_severity, impact, peak_impact, error_sample, diagnosis, regions_down, regions_up,
-      reopened_count, opened_by, closed_by, reminder_due_at, public_title, created_at, updated_at)
+      severity, severity_pinned, engine_severity, impact, peak_impact, error_sample, diagnosis, regions_down,
+      regions_up, reopened_count, opened_by, closed_by, reminder_due_at, public_title, created_at, updated_at)
     select id, org_id, target_id, started_at, opened_at, ended_at, outage_since, past_outage_ms,
-      severity, severity_pinned, engine_severity, impact, peak_impact, error_sample, diagnosis, regions_down, regions_up,
-      reopened_count, opened_by, closed_by, reminder_due_at, public_title, ${now}, ${now}
+      severity, severity_pinned, engine_severity, impact, peak_impact, error_sample, diagnosis, regions_down,
+      regions_up, reopened_count, opened_by, closed_by, reminder_due_at, public_title, ${now}, ${now}
     from jsonb_to_recordset(${sql.json(rows as never)}) as n (${evaluated(sql)}, target_id uuid,
       severity_pinned boolean, opened_by text, public_title text)`;
 }

@@ -93,7 +93,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
   tool({
     name: "get_incident",
     title: "One incident",
-    description: "One incident with its times, error and all updates of operators. Use it before you acknowledge it.",
+    description: "One incident: times, error, updates of operators. Use it before you acknowledge it.",
     scope: "incidents:read",
     input: schema.GetInput,
     output: schema.GetOutput,
@@ -127,7 +127,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
     name: "explain_incident",
     title: "Why an incident is open",
     description:
-      "Why an incident opened and what happened since: votes and errors of the regions, quorum, maintenance; which " +
+      "Why an incident opened and what happened since: votes and errors by region, quorum, maintenance; which " +
       "channels were notified, which are next, and why not; the cause it shares with others.",
     scope: "incidents:read",
     input: schema.ExplainInput,
@@ -168,8 +168,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
   tool({
     name: "get_incident_metrics",
     title: "Incident metrics",
-    description:
-      "Incidents over a trailing window: number, mean times to acknowledge and to resolve, noisiest monitors.",
+    description: "Incidents over a trailing window: number, mean times to acknowledge and resolve, noisiest monitors.",
     scope: "incidents:read",
     input: schema.MetricsInput,
     output: schema.MetricsOutput,

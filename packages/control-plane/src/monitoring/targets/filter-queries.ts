@@ -80,7 +80,8 @@ export const monitorCauses = (sql: Db, orgId: string, now: Date) =>
     sql,
     orgId,
     sql`
-      select t.id, t.host, t.tags, ${causeError(sql, sql`coalesce(s.last_error, i.error_sample)`, sql`i.diagnosis`)} as error,
+      select t.id, t.host, t.tags,
+        ${causeError(sql, sql`coalesce(s.last_error, i.error_sample)`, sql`i.diagnosis`)} as error,
         coalesce(i.regions_down, '{}') as regions, coalesce(i.severity = 'critical', false) as critical
       from ${monitorTables(sql)}
       where t.org_id = ${orgId} and t.enabled and s.status in ('down', 'error', 'degraded') and s.status_until >= ${now}

@@ -76,8 +76,8 @@ export const causeError = (sql: Db, error: PendingQuery<Row[]>, diagnosis: Pendi
   sql`coalesce(substring(${diagnosis} from ${sharedDiagnosis}), ${error})`;
 
 /**
- * SQL: the class of an error text, which many monitors can share. A diagnosis is its own class. `HTTP 500` of an unexpected or rate-limited status,
- * else the words before the first number, address or detail.
+ * SQL: the class of an error text, which many monitors can share. A diagnosis is its own class, an unexpected or
+ * rate-limited status is `HTTP 500`, another error the words before the first number, address or detail.
  */
 export const errorClass = (sql: Db, error: PendingQuery<Row[]>) => sql`
   coalesce(
