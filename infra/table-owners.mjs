@@ -260,7 +260,10 @@ export const folders = {
   },
   "monitoring/certificates": {
     owns: ["certificates"],
-    joins: { "targets that name a certificate": ["targets"] },
+    joins: {
+      "targets that name a certificate": ["targets"],
+      "organisation of a certificate that ends": ["orgs"],
+    },
     writes: { "agents are sent the targets whose certificate has changed": ["targets"] },
   },
   "alerting/update-templates": { owns: ["update_templates"] },

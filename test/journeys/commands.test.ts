@@ -101,6 +101,7 @@ t.test("the doctor finds a running service well, and says what is not", async (t
       "owner ok",
       "ways to sign in warning",
       "passkeys ok",
+      "client certificates ok",
       "partitions ok",
       "packing ok",
       "agents ok",

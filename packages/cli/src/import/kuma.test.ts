@@ -238,6 +238,29 @@ function readKumaOf(monitors: object[]): KumaData {
   return readKuma(path, wanted, noProgress);
 }
 
+t.test("a monitor of Kuma with a client certificate is taken over, paused, with what is missing", (t) => {
+  const backup = join(t.testdir(), "backup.json");
+  const mtls = {
+    type: "http",
+    active: true,
+    url: "https://example.org/",
+    authMethod: "mtls",
+    tlsCert: "x",
+    tlsKey: "y",
+  };
+  const monitorList = [
+    { ...mtls, id: 1, name: "A", interval: 60 },
+    { ...mtls, id: 2, name: "B", interval: 60, tlsCa: "z" },
+  ];
+  writeFileSync(backup, JSON.stringify({ version: "1.23.16", notificationList: [], monitorList }));
+  const made = importKuma(readKuma(backup, wanted, noProgress), "kuma");
+  t.strictSame(faultsOf(made), []);
+  matchObject(t, objectsOf(made, "monitors"), { a: { enabled: false }, b: { enabled: false } });
+  t.match(reasonsOf(made, "A").join(), /shows a client certificate \(tlsCert, tlsKey\).*certificates\.client_id\)/);
+  t.match(reasonsOf(made, "B").join(), /\(tlsCert, tlsKey, tlsCa\).*certificates\.client_id and certificates\.ca_id/);
+  t.end();
+});
+
 t.test("certificates of Kuma are one monitor a server; a timeout that follows from the interval is noted", (t) => {
   const backup = join(t.testdir(), "backup.json");
   const http = { type: "http", active: true, url: "https://example.org/a", expiryNotification: true };

@@ -76,8 +76,8 @@ const kinds: Readonly<Record<string, (item: Item, monitor: Row) => Mapped>> = {
 
 function http(item: Item, monitor: Row, more: Json): Mapped {
   const method = text(monitor["auth_method"]);
-  if (["ntlm", "mtls", "oauth2-cc"].includes(method))
-    return item.refuse(`signs in with ${method}, which HTTP checks cannot`);
+  if (["ntlm", "oauth2-cc"].includes(method)) return item.refuse(`signs in with ${method}, which HTTP checks cannot`);
+  const isPaused = noteCertificates(item, monitor, method);
   const headers = headersIn(jsonIn(monitor["headers"]));
   const body = text(monitor["body"]);
   const encodings: Readonly<Record<string, string>> = {
@@ -117,7 +117,26 @@ function http(item: Item, monitor: Row, more: Json): Mapped {
   const isWarned = flag(monitor["expiry_notification"]) && /^https:/i.test(url) && URL.canParse(url);
   const { hostname, port } = isWarned ? new URL(url) : { hostname: "", port: "" };
   const server = { host: hostname.replaceAll(/[[\]]/g, ""), port: Number(port) || 443 };
-  return { check, paused: isProxied, ...(isWarned ? { certificateOf: server } : {}) };
+  return { check, paused: isProxied || isPaused, ...(isWarned ? { certificateOf: server } : {}) };
+}
+
+/** Files hold no private keys; a check without its certificate would be down. True where it is paused. */
+function noteCertificates(item: Item, monitor: Row, method: string): boolean {
+  if (method !== "mtls") return false;
+  const names = [
+    ["tls_cert", "tlsCert"],
+    ["tls_key", "tlsKey"],
+    ["tls_ca", "tlsCa"],
+  ] as const;
+  const given = names.filter(([column, field]) => text(monitor[column] ?? monitor[field]) !== "");
+  const parts = given.map(([, field]) => field).join(", ");
+  const ca = given.some(([, field]) => field === "tlsCa") ? " and certificates.ca_id" : "";
+  item.note(
+    `shows a client certificate (${parts === "" ? "mtls" : parts}), which files do not hold: store it in ` +
+      `Certificates, name it in the check (certificates.client_id${ca}) and resume the monitor: it is paused`,
+    "silent",
+  );
+  return true;
 }
 
 const ipOf = (monitor: Row): { ip_version?: string } => {

@@ -128,7 +128,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
     title: "Why an incident is open",
     description:
       "Why an incident opened and what happened since: votes and errors by region, quorum, maintenance; which " +
-      "channels were notified, which are next, and why not; the cause it shares with others.",
+      "channels were notified, which are next, and why not; its shared cause.",
     scope: "incidents:read",
     input: schema.ExplainInput,
     output: schema.ExplainOutput,

@@ -5,6 +5,7 @@ import { certificatesOf } from "@statusmesh/shared/checks/certificates";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { matchObject } from "@statusmesh/shared/testing";
 import { validate } from "@statusmesh/shared/validate";
+import { clientCertificates } from "../../operator/commands/doctor-expiry.ts";
 import { resealAll } from "../../operator/commands/rotate-kek.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
 import { openHub } from "../../platform/db/notify.ts";
@@ -226,6 +227,27 @@ t.test("agents are sent the material once a reply, and again when it changes", a
   t.ok(said.includes("certificates: 1 of 1 sealed anew"), said.join("\n"));
   for (const { id } of many) await ask("DELETE", `/api/v1/targets/${id}`);
   t.equal((await ask("DELETE", `${path}/${certificate.id}`)).status, 204, "unused, it can be deleted");
+});
+
+t.test("client certificates of enabled checks that end soon are known to the operator", async (t) => {
+  const short = await issue("Short", 3);
+  const body = { name: "Short", kind: "client", certificate: short.cert, private_key: short.private };
+  const stored = (await ask("POST", path, body)).body;
+  const endings = async () => (await clientCertificates(system)).detail;
+  const none = "none of a check ends within 14 days";
+  await sql`update certificates set expires_at = ${new Date(clock.now() + 3 * dayMs)} where id = ${stored.id}`;
+  t.equal(await endings(), none, "no check names it");
+  const named = validate(Check, {
+    type: "http",
+    url: "https://pay.example.org/",
+    certificates: { client_id: stored.id },
+  });
+  const target = await createTarget(owner, { name: "Pay", check: named });
+  t.match(await endings(), /^"Short" of ".+" ends on \d{4}-\d\d-\d\d: replace them/);
+  await ask("PATCH", `/api/v1/targets/${target.id}`, { enabled: false });
+  t.equal(await endings(), none, "a paused check");
+  await ask("DELETE", `/api/v1/targets/${target.id}`);
+  t.equal((await ask("DELETE", `${path}/${stored.id}`)).status, 204);
 });
 
 t.test("a deletion and a new use exclude each other", async (t) => {

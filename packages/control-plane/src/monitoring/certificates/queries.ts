@@ -139,3 +139,20 @@ export async function selectKeys(sql: Db, after: string | null, limit: number, {
 export async function storeKey(sql: Db, id: string, privateKey: string): Promise<void> {
   await sql`update certificates set private_key = ${privateKey} where id = ${id}`;
 }
+
+export interface EndingCertificate {
+  name: string;
+  /** Name of the organisation. */
+  org: string;
+  expires_at: Date;
+}
+
+/** Client certificates that enabled targets name and that end before a time, the first to end first. */
+export async function selectEnding(sql: Db, before: Date): Promise<EndingCertificate[]> {
+  return await sql<EndingCertificate[]>`
+    select c.name, o.name as org, c.expires_at
+    from certificates c join orgs o on o.id = c.org_id
+    where c.kind = 'client' and c.expires_at < ${before} and o.deleted_at is null and exists (
+      select from targets t where t.org_id = c.org_id and t.enabled and ${naming(sql, "client")} = c.id::text)
+    order by c.expires_at limit 1000`;
+}

@@ -233,6 +233,14 @@ export async function unreadableKeys({ sql, sealer }: System, after: string | nu
   );
 }
 
+/** Client certificates of all organisations that enabled checks name and that end before a time. */
+export async function endingClientCertificates(
+  { sql }: Pick<System, "sql">,
+  before: Date,
+): Promise<queries.EndingCertificate[]> {
+  return await queries.selectEnding(sql, before);
+}
+
 /** Seals private keys under the current key. Agents are not sent them: they stay the same. */
 export const resealKeys = resealer({
   rows: (sql, after, limit) => queries.selectKeys(sql, after, limit, { lock: true }),

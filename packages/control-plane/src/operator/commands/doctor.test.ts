@@ -1,5 +1,5 @@
 import t from "tap";
-import { timeZoneData } from "./doctor.ts";
+import { timeZoneData } from "./doctor-expiry.ts";
 
 t.test("time zone data of the year before last are more than a year old", async (t) => {
   const now = Date.parse("2026-11-28T12:00:00Z");

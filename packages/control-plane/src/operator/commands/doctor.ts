@@ -21,6 +21,7 @@ import { anyoneCanSignIn, firstOwner, passkeysOfOtherHosts } from "../../access/
 import { checkMailServer } from "../../platform/email/mail.ts";
 import { checkHeartbeat } from "../heartbeat.ts";
 import { unfit } from "./distribute.ts";
+import { clientCertificates, timeZoneData } from "./doctor-expiry.ts";
 import { silentLog } from "../../platform/process/log.ts";
 import { ownCommand, ownCommandHere } from "../../platform/program.ts";
 import { requireDefaultPlan } from "../../access/plans/service.ts";
@@ -143,6 +144,7 @@ async function examineDatabase(
     "owner",
     "ways to sign in",
     "passkeys",
+    "client certificates",
     "partitions",
     "packing",
     "agents",
@@ -184,6 +186,7 @@ async function examineDatabase(
       await look("owner", () => owner(sql, config));
       results.push({ check: "ways to sign in", ...(await waysToSignIn({ sql, config })) });
       results.push({ check: "passkeys", ...(await passkeys({ sql, config })) });
+      results.push({ check: "client certificates", ...(await clientCertificates({ sql, clock })) });
       await look("partitions", () => partitions(sql, clock));
       await look("packing", () => packing(sql, clock));
       if ((await tablesOnWorkers(sql)).length > 0) await look("workers", () => workers(sql));
@@ -366,23 +369,6 @@ async function clocks(sql: Sql, clock: Clock): Promise<string> {
       `this machine and the database are ${(apart / 1000).toFixed(1)} s apart: let both follow a time server`,
     );
   return "this machine and the database agree";
-}
-
-/**
- * Age of the runtime's time zone data, which schedules and windows are read by. A version is a year and a letter, such
- * as 2025c, without a date: only one of the year before last is surely older than a year.
- */
-export function timeZoneData(version: string | undefined, now: number): Pick<DoctorResult, "state" | "detail"> {
-  const year = Number(/^20\d\d/.exec(version ?? "")?.[0] ?? Number.NaN);
-  if (Number.isNaN(year)) return { state: "warning", detail: "the version of the time zone data is not known" };
-  const words = `the time zone data are version ${version} (Node.js ${process.version})`;
-  if (year >= new Date(now).getUTCFullYear() - 1) return { state: "ok", detail: words };
-  return {
-    state: "warning",
-    detail:
-      `${words}, more than a year old: where a country has changed its clocks since, schedules and maintenance ` +
-      "windows are an hour off; update Node.js, or the tzdata and ICU packages that it uses",
-  };
 }
 
 /** Opens the database; null where the first start has not made it yet. */
