@@ -121,8 +121,8 @@ const harmless = [
 const publicError = (error: string | null): string | null =>
   error === null || harmless.some((pattern) => pattern.test(error)) ? error : "check failed";
 
-/** A result for a visitor: no error that names hosts, no names of certificates, domains or registrars. */
-export function publicResult(result: CheckResult): CheckResult {
+/** A result for a visitor: no error that names hosts, no diagnosis, no names of certificates, domains or registrars. */
+export function publicResult({ diagnosis: _, ...result }: CheckResult): CheckResult {
   return { ...result, error: publicError(result.error), details: publicDetails(result.details) };
 }
 
