@@ -1,13 +1,5 @@
-import {
-  type AgentResult,
-  type AssignedCheck,
-  type OnDemandRun,
-  type PullReply,
-} from "@statusmesh/shared/agent-protocol";
+import type { AssignedCheck, OnDemandRun, PullReply } from "@statusmesh/shared/agent-protocol";
 import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
-import type { Measurement } from "@statusmesh/shared/result";
-import { dial } from "@statusmesh/shared/net/dial";
-import { resolve } from "@statusmesh/shared/net/resolve";
 import type { CorrectedClock } from "./clock.ts";
 import type { PingJournal } from "./pings/journal.ts";
 import type { KnownAddresses } from "./pings/known.ts";
@@ -16,13 +8,15 @@ import { type Api, connectApi, Contact } from "./protocol/api.ts";
 import { Puller } from "./protocol/pull.ts";
 import { Repetition } from "./protocol/repetition.ts";
 import { Reporter } from "./protocol/report.ts";
+import { replyOf, resultOf } from "./protocol/results.ts";
 import { type RdapCache, rdapCache } from "./rdap/cache.ts";
 import { RdapLookups } from "./rdap/lookups.ts";
 import { OwnAbilities } from "./run/abilities.ts";
 import { CertificateStore } from "./probes/certificates.ts";
 import type { Commands } from "./probes/commands.ts";
 import { MemoryLimit } from "./run/memory.ts";
-import { NetworkGuard, type Place, placeOf } from "./run/network.ts";
+import type { NetworkGuard, Place } from "./run/network.ts";
+import { openNetwork } from "./run/open-network.ts";
 import { type Outcome, type Run, Runner } from "./run/run.ts";
 import { Schedule, type Started } from "./schedule/schedule.ts";
 import type { Spool } from "./spool/spool.ts";
@@ -286,21 +280,9 @@ class RunningAgent implements Agent {
     this.#follow(this.#runner.run(asked.org_id, asked.check, true), (outcome) => {
       this.#onDemand--;
       if (outcome === null) return;
-      const { measurement, timestamp, warnings, throttled, skip, diagnosis } = outcome;
-      if (asked.target_id !== null && throttled !== true)
+      if (asked.target_id !== null && outcome.throttled !== true)
         this.#record(asked.target_id, asked.scheduled_at, outcome, false);
-      this.#reporter.add({
-        run: {
-          run_id: asked.run_id,
-          timestamp,
-          matched_expectations: measurement.status === "up",
-          warnings: [...warnings],
-          ...wire(measurement),
-          ...(diagnosis === null ? {} : { diagnosis }),
-          ...(skip ? { skip: true as const } : {}),
-          ...(throttled === true ? { busy: true as const } : {}),
-        },
-      });
+      this.#reporter.add({ run: replyOf(asked.run_id, outcome) });
     });
   }
 
@@ -320,14 +302,7 @@ class RunningAgent implements Agent {
     routine: boolean,
     snapshot: FailureSnapshot | null = null,
   ): void {
-    const { measurement, timestamp, skip, cause, certificateNotAfter, warnings, diagnosis } = outcome;
-    const result: AgentResult = { ...wire(measurement), target_id: targetId, scheduled_at: slot, timestamp, skip };
-    if (cause !== null) result.cause = cause;
-    if (certificateNotAfter !== null) result.http = { certificate_not_after: certificateNotAfter };
-    if (diagnosis !== null) result.diagnosis = diagnosis;
-    if (snapshot !== null) result.snapshot = snapshot;
-    if (warnings.length > 0) result.warnings = [...warnings];
-    this.#reporter.add({ result }, routine);
+    this.#reporter.add({ result: resultOf(targetId, slot, outcome, snapshot) }, routine);
   }
 
   /** Checks follow the control plane's clock, so a wrong local clock does not affect them, but it is logged. */
@@ -407,33 +382,4 @@ class RunningAgent implements Agent {
   }
 }
 
-/**
- * Only results of certificates and registrations have details; others do not grow. Field by field: with rest and spread
- * it took 3 % of the agent's CPU.
- */
-function wire(measured: Measurement): Omit<Measurement, "details"> & Pick<AgentResult, "details"> {
-  const { status, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms, details } =
-    measured;
-  const sent = { status, error, http_status, response_size, dns_ms, connect_ms, tls_ms, ttfb_ms, total_ms };
-  return details === null ? sent : { ...sent, details };
-}
-
 const said = ({ succeededAt, failure }: Contact): AgentStatus["pull"] => ({ succeeded_at: succeededAt, failure });
-
-/** The network guard, which dials as probes do. `changed` is called when the own network goes down or comes back. */
-function openNetwork(settings: AgentSettings, changed: () => void): NetworkGuard {
-  const { clock, log, url, canaries, allowPrivateTargets } = settings;
-  return new NetworkGuard({
-    clock,
-    log,
-    controlPlane: placeOf(url),
-    canaries,
-    connect: async ({ host, port }, named, signal) => {
-      const { socket, address } = await dial({ host, port, allowPrivate: named || allowPrivateTargets, signal });
-      socket.destroy();
-      return address;
-    },
-    lookUp: (name) => resolve(name),
-    changed,
-  });
-}
