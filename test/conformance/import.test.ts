@@ -141,12 +141,26 @@ t.test("history sends what was before the monitors were here, and says what it l
   const gone = await send([{ ...past, monitor: "gone" }], "--json");
   matchObject(t, gone, { code: 1, stderr: /the server has no gone in project kuma: apply the file first/ });
   matchObject(t, JSON.parse(gone.stdout), { monitors: 0, unknown: ["gone"] });
-  const targets = JSON.parse((await smctl(["list", "--json"])).stdout) as { id: string; managed_by: { key: string } }[];
+  const targets = JSON.parse((await smctl(["list", "--json"])).stdout) as {
+    id: string;
+    managed_by: { project: string; key: string };
+  }[];
   const { id } = targets.find(({ managed_by: by }) => by.key === "shop")!;
   const incidents = (await api.get("/api/v1/incidents")).body.items as object[];
   matchObject(t, incidents, [{ target_id: id, imported: true }]);
   const badge = await api.get(`/status/acme/api/public/v1/components/${id}/badge.svg?metric=latency&days=7`);
   t.match(badge.text, /<title>Shop latency: 32 ms<\/title>/, "of imported days too");
+  // The server takes 10,000 days and outages in one request, and 1,000 outages of one monitor.
+  const all = Array.from({ length: 1000 }, (_, n) => {
+    const ago = 40 - n / 50;
+    return { started_at: day(ago), ended_at: day(ago - 0.01), title: null };
+  });
+  const many = targets.flatMap(({ managed_by: by }) => (by.project === "kuma" ? [by.key] : [])).slice(0, 11);
+  t.equal(many.length, 11);
+  matchObject(t, await send(many.map((monitor) => ({ monitor, days: [], incidents: all }))), {
+    code: 0,
+    stderr: /^0 days and 11,?000 outages of 11 monitors stored\./,
+  });
   writeFileSync(join(folder, "history.json"), "{}");
   matchObject(t, await smctl(["history", "history.json"]), {
     code: 1,
