@@ -42,7 +42,7 @@ export const folders = {
     owns: ["channel_verifications", "channels", "push_keys"],
     joins: {
       "organisation of a verification mail": ["orgs"],
-      "monitors that use a channel": ["target_alerts"],
+      "monitors that use a channel, listed or by their tags": ["target_alerts", "targets"],
       "the person of a device": ["users"],
     },
     writes: {

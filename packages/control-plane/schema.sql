@@ -490,6 +490,7 @@ create table channels (
   verified_at timestamp with time zone,
   is_default boolean not null default false,
   active_hours jsonb,
+  route jsonb,
   min_severity text not null default 'minor'::text,
   tested_at timestamp with time zone,
   managed jsonb,
@@ -510,6 +511,7 @@ CREATE UNIQUE INDEX channels_by_key ON channels USING btree (org_id, ((managed -
 CREATE UNIQUE INDEX channels_by_name ON channels USING btree (org_id, name) WHERE (owner_id IS NULL);
 CREATE INDEX channels_by_owner ON channels USING btree (org_id, owner_id) WHERE (owner_id IS NOT NULL);
 CREATE INDEX channels_by_phone ON channels USING btree (((config ->> 'phone'::text))) WHERE (kind = 'whatsapp_app'::text);
+CREATE INDEX channels_by_route ON channels USING btree (org_id) WHERE (route IS NOT NULL);
 
 create table deliveries (
   id uuid not null,

@@ -1304,6 +1304,8 @@ create table channels (
   is_default      boolean not null default false,
   -- {timezone, days, from, to, outside}; null: always.
   active_hours    jsonb,
+  -- {tags, match}: monitors with any or all of the tags notify it too; null: only those that list it.
+  route           jsonb,
   min_severity    text not null default 'minor' check (min_severity in ('minor', 'major', 'critical')),
   -- When a test was accepted last.
   tested_at       timestamptz,
@@ -1319,6 +1321,7 @@ create table channels (
 );
 create unique index channels_by_name on channels (org_id, name) where owner_id is null;
 create unique index channels_by_endpoint on channels (endpoint_hash, org_id) where endpoint_hash is not null;
+create index channels_by_route on channels (org_id) where route is not null;
 create index channels_by_owner on channels (org_id, owner_id) where owner_id is not null;
 create unique index channels_by_key on channels (org_id, (managed ->> 'project'), (managed ->> 'key'));
 create index channels_by_address on channels ((config ->> 'to')) where kind in ('email', 'sms');

@@ -23,7 +23,7 @@ export interface DeviceRow extends NewChannelRow {
 }
 
 export async function insertDevice(sql: Db, row: DeviceRow): Promise<ChannelRow> {
-  const { config, active_hours: _none, ...rest } = row;
+  const { config, active_hours: _hours, route: _route, ...rest } = row;
   return await rowOf(sql<ChannelRow[]>`
     insert into channels ${sql({ ...rest, config: sql.json(config) as never })} returning ${columns(sql)}`);
 }
@@ -44,7 +44,7 @@ export async function updateDevice(
 /** Unbinds a device from every monitor: what its former person chose ends. */
 export async function unbindDevice(sql: Db, channelId: string): Promise<void> {
   await sql`delete from target_alerts where channel_id = ${channelId}`;
-  await sql`update channels set is_default = false, active_hours = null where id = ${channelId}`;
+  await sql`update channels set is_default = false, active_hours = null, route = null where id = ${channelId}`;
 }
 
 /** Devices that a caller may name, oldest first. */

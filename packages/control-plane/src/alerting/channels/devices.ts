@@ -102,6 +102,7 @@ async function added(tx: Ctx, name: string, config: ChannelConfig, endpointHash:
     enabled: true,
     is_default: false,
     active_hours: null,
+    route: null,
     min_severity: "minor",
     rounds: null,
     write_source: tx.writeSource,

@@ -1,10 +1,14 @@
 import { formPage, page } from "../../platform/html/pages.ts";
 import { zoneNames } from "../../platform/zoned.ts";
 import { isChannelType, kindOf } from "./kinds/index.ts";
+import { byTag } from "./routes.ts";
+import type { Channel } from "./schema.ts";
 import { channelForms, getChannel, laddersOfChannels, listChannels } from "./service.ts";
 
 const pageSize = 50;
 const kinds = channelForms();
+
+const routeWords = ({ route }: Channel): string | null => (route === null ? null : byTag(route.tags, route.match));
 
 export const channelsPages = [
   page("/channels", "tenant", async ({ ctx, offset }) => {
@@ -17,6 +21,7 @@ export const channelsPages = [
           ...channel,
           kind: kindOf(channel.config).label,
           ladder: ladders.get(channel.id) ?? null,
+          byTag: routeWords(channel),
         })),
         origin: ctx.config.server.public_url,
       },
@@ -29,6 +34,7 @@ export const channelsPages = [
       /** The first channel is the default: a monitor without one is silent. */
       first: (await listChannels(ctx, { limit: 1, offset: 0 })).total === 0,
       channel: null,
+      byTag: null,
       zones: zoneNames,
       kinds,
       type: isChannelType(query["kind"]) ? query["kind"] : kinds[0]!.type,
@@ -38,7 +44,14 @@ export const channelsPages = [
     const channel = await getChannel(ctx, params["id"]!);
     return {
       view: "channels/form",
-      data: { first: false, channel, zones: zoneNames, kinds, type: channel.config.type },
+      data: {
+        first: false,
+        channel,
+        byTag: routeWords(channel),
+        zones: zoneNames,
+        kinds,
+        type: channel.config.type,
+      },
     };
   }),
 ];

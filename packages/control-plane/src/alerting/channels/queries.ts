@@ -2,6 +2,7 @@ import type { Managed } from "../../platform/db/managed-queries.ts";
 import { columnOf, countOf, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { ChannelConfig } from "./kinds/index.ts";
+import { isRouted } from "./route-queries.ts";
 import type { Channel } from "./schema.ts";
 
 /** Outcome of the deliveries of a channel; times as PostgreSQL writes them in JSON. */
@@ -39,6 +40,7 @@ export type NewChannelRow = Pick<
   | "enabled"
   | "is_default"
   | "active_hours"
+  | "route"
   | "min_severity"
   | "rounds"
   | "write_source"
@@ -59,11 +61,13 @@ export const isReachable = (sql: Db, { userId, everyDevice, kept = [] }: Reach) 
   everyDevice ? sql`true` : sql`(owner_id is null or owner_id = ${userId} or id = any(${[...kept]}::uuid[]))`;
 
 export const columns = (sql: Db) =>
-  sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, is_default, active_hours, min_severity,
-    rounds, tested_at, write_source, created_at, updated_at, managed, owner_id, device_name,
+  sql`id, org_id, name, kind, config, enabled, disabled_reason, verified_at, is_default, active_hours, route,
+    min_severity, rounds, tested_at, write_source, created_at, updated_at, managed, owner_id, device_name,
     (select jsonb_build_object('user_id', u.id, 'email', u.email) from users u where u.id = channels.owner_id)
       as person,
     (select count(*)::int from target_alerts a where a.channel_id = channels.id) as targets_count,
+    case when route is null then 0 else (
+      select count(*)::int from targets t where ${isRouted(sql, { channel: "channels" })}) end as routed_count,
     (select jsonb_build_object('at', h.last_at, 'state', h.last_state, 'error', h.last_error,
                                'failing_since', h.failing_since)
      from channel_health h where h.channel_id = channels.id) as health`;
@@ -71,16 +75,18 @@ export const columns = (sql: Db) =>
 const hoursJson = (sql: Db, { active_hours: hours }: Pick<ChannelRow, "active_hours">) =>
   hours === null ? null : sql.json(hours);
 
+const routeJson = (sql: Db, { route }: Pick<ChannelRow, "route">) => (route === null ? null : sql.json(route));
+
 /** Fails with 23505 on `channels_by_name` when the name is taken. */
 export async function insertChannel(sql: Db, row: NewChannelRow): Promise<ChannelRow> {
   return await rowOf(sql<ChannelRow[]>`
     insert into channels
-      (id, org_id, name, kind, config, enabled, is_default, active_hours, min_severity, rounds, write_source,
+      (id, org_id, name, kind, config, enabled, is_default, active_hours, route, min_severity, rounds, write_source,
         created_at, updated_at)
     values
       (${row.id}, ${row.org_id}, ${row.name}, ${row.kind}, ${sql.json(row.config)}, ${row.enabled},
-        ${row.is_default}, ${hoursJson(sql, row)}, ${row.min_severity}, ${row.rounds}, ${row.write_source},
-        ${row.created_at}, ${row.updated_at})
+        ${row.is_default}, ${hoursJson(sql, row)}, ${routeJson(sql, row)}, ${row.min_severity}, ${row.rounds},
+        ${row.write_source}, ${row.created_at}, ${row.updated_at})
     returning ${columns(sql)}`);
 }
 
@@ -143,14 +149,14 @@ export const countChannels = async (sql: Db, orgId: string): Promise<number> =>
 /** Fails with 23505 on `channels_by_name` when the name is taken. */
 export async function updateChannel(
   sql: Db,
-  row: Omit<ChannelRow, "created_at" | "health" | "targets_count" | "person">,
+  row: Omit<ChannelRow, "created_at" | "health" | "targets_count" | "routed_count" | "person">,
 ): Promise<ChannelRow> {
   return await rowOf(sql<ChannelRow[]>`
     update channels
     set name = ${row.name}, device_name = ${row.device_name}, kind = ${row.kind}, config = ${sql.json(row.config)},
       enabled = ${row.enabled},
       is_default = ${row.is_default}, active_hours = ${hoursJson(sql, row)},
-      min_severity = ${row.min_severity}, rounds = ${row.rounds}, tested_at = ${row.tested_at},
+      route = ${routeJson(sql, row)}, min_severity = ${row.min_severity}, rounds = ${row.rounds}, tested_at = ${row.tested_at},
       disabled_reason = ${row.disabled_reason},
       verified_at = ${row.verified_at}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}

@@ -106,6 +106,26 @@ const ActiveHours = Shape(
 );
 export type ActiveHours = Static<typeof ActiveHours>;
 
+const Route = Shape("Route", "Monitors that notify the channel by their tags, beside those that list it", {
+  tags: Type.Array(
+    Line({ maxLength: 50, errorCode: "INVALID_TAG", description: "1 to 50 characters", examples: ["production"] }),
+    {
+      minItems: 1,
+      maxItems: 20,
+      errorCode: "INVALID_TAG",
+      description: "Tags of monitors",
+      examples: [["production"]],
+    },
+  ),
+  match: Type.Enum(["any", "all"], {
+    default: "any",
+    errorCode: "INVALID_TAG",
+    description: "any: monitors with one of the tags; all: monitors with every one",
+    examples: ["any"],
+  }),
+});
+export type Route = Static<typeof Route>;
+
 const fields = {
   name: Line({
     maxLength: 100,
@@ -116,6 +136,7 @@ const fields = {
   enabled: Flag("A disabled channel receives nothing"),
   is_default: Flag("Whether a target that is created without `alerts` notifies the channel", false),
   active_hours: nullable(ActiveHours),
+  route: nullable(Route),
   min_severity: described(
     MinSeverity,
     "The channel is notified of incidents of this severity and higher ones",
@@ -136,6 +157,7 @@ export const ChannelCreate = Shape("ChannelCreate", "A new channel", {
   enabled: Type.Optional(Type.Boolean({ ...fields.enabled, default: true })),
   is_default: Type.Optional(Type.Boolean({ ...fields.is_default, default: false })),
   active_hours: Type.Optional(fields.active_hours),
+  route: Type.Optional(fields.route),
   min_severity: Type.Optional(Type.Unsafe<MinSeverity>({ ...fields.min_severity, default: "minor" })),
   rounds: Type.Optional(fields.rounds),
   ...ignored,
@@ -187,7 +209,8 @@ export const Channel = Shape("Channel", "A notification channel; secrets are mas
       null,
     ),
   ),
-  targets_count: Integer("Number of targets that notify the channel", 12),
+  targets_count: Integer("Number of targets that notify the channel, those by its route included", 12),
+  routed_count: Integer("Number of targets that notify it by its route alone", 8),
   tested_at: nullable(
     described(Timestamp, "When the receiver last accepted a test message of this config; null: never", null),
   ),

@@ -23,6 +23,7 @@ import { DeliveryError } from "./kinds/kind.ts";
 import { secretFields } from "./kinds/secrets.ts";
 import { present } from "./presenting.ts";
 import * as queries from "./queries.ts";
+import { checkedRoute } from "./routes.ts";
 import { openConfigPartly, sealConfig } from "./sealing.ts";
 import { mailThrough } from "./sending.ts";
 import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch } from "./schema.ts";
@@ -42,6 +43,8 @@ export { resealPushKeys, unreadablePushKeys } from "./push-keys.ts";
 export { keepChannels, manageChannels, type StoredChannel, storedChannels } from "./declared.ts";
 export { checkedHours, isWithin, nextBegin } from "./hours.ts";
 export { severityOrder } from "./severity-queries.ts";
+export { isRouted, routedTags } from "./route-queries.ts";
+export { byTag, checkedRoute, type RoutedChannel, routedChannels, routesInWords } from "./routes.ts";
 export { acknowledgeAction } from "./kinds/slack.ts";
 export { readInbound } from "./kinds/sms/index.ts";
 export type { InboundRequest } from "./kinds/sms/provider.ts";
@@ -110,7 +113,7 @@ export async function connectChannel(
 
 async function insertNew(
   tx: ActorCtx,
-  input: Pick<ChannelCreate, "name" | "config" | "enabled" | "is_default" | "active_hours" | "min_severity" | "rounds">,
+  input: Omit<ChannelCreate, "write_source" | "managed_by">,
   id = newId(),
 ): Promise<{ channel: Channel; mail: VerificationMail | null }> {
   const at = new Date(tx.clock.now());
@@ -124,6 +127,7 @@ async function insertNew(
     enabled: input.enabled ?? true,
     is_default: input.is_default ?? false,
     active_hours: checkedHours(input.active_hours ?? null),
+    route: checkedRoute(input.route ?? null),
     min_severity: input.min_severity ?? "minor",
     rounds: input.rounds ?? null,
     write_source: tx.writeSource,
@@ -241,6 +245,7 @@ export async function updateChannel(
       config: patch.config === undefined ? row.config : sealConfig(tx, tx.orgId, id, patch.config),
       is_default: patch.is_default ?? row.is_default,
       active_hours: patch.active_hours === undefined ? row.active_hours : checkedHours(patch.active_hours),
+      route: patch.route === undefined ? row.route : checkedRoute(patch.route),
       min_severity: patch.min_severity ?? row.min_severity,
       rounds: patch.rounds === undefined ? row.rounds : patch.rounds,
       verified_at: patch.config === undefined ? row.verified_at : null,

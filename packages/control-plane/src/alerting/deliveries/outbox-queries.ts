@@ -2,6 +2,7 @@ import { causeError, errorClass } from "../../platform/db/causes.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Severity } from "@statusmesh/shared/severity";
 import type { ActiveHours, Notice, Reason } from "../channels/schema.ts";
+import { isRouted } from "../channels/service.ts";
 
 /** NOTIFY channel that wakes the deliverers, sent with every commit that wrote deliveries. */
 export const deliveriesChannel = "sm_deliveries";
@@ -68,7 +69,8 @@ const saysOpen = (sql: Db) =>
   sql`d.reason in ('opened', 'reopened', 'unacknowledged', 'escalated') and d.state in ('pending', 'delivered')`;
 
 /**
- * The enabled channels of each notice's target, or the given ones; for a recovery also those of the ladder. They are
+ * The enabled channels of each notice's target, listed or by its tags, or the given ones; for a recovery also those
+ * that were notified before, of the ladder or by a tag that has gone. They are
  * locked until the transaction ends: one deleted between the two statements would fail the foreign key, and the whole
  * batch with it.
  */
@@ -110,9 +112,13 @@ export async function selectRecipients(sql: Db, notices: readonly OutboxNotice[]
       union all
       select chosen.channel_id, chosen.position, null, null, null from chosen where chosen.at = n.at
       union all
-      select distinct d.channel_id, 1000, null::integer, null::boolean, null::text from deliveries d
-      where n.reason = 'resolved' and d.incident_id = n.incident_id and d.reason = 'unacknowledged'
+      select c.id, 500, null, null, null from channels c where ${isRouted(sql)} and not n.is_chosen
+      union all
+      select distinct d.channel_id, 1000, null::integer, null::boolean, null::text
+      from deliveries d join channels c on c.id = d.channel_id
+      where n.reason = 'resolved' and d.incident_id = n.incident_id and ${saysOpen(sql)}
         and not exists (select from target_alerts b where b.target_id = n.target_id and b.channel_id = d.channel_id)
+        and not (${isRouted(sql)})
     ) a
     join channels c on c.id = a.channel_id and c.org_id = n.org_id and c.enabled
     cross join lateral (select exists (select from deliveries d

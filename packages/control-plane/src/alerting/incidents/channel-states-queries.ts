@@ -3,6 +3,7 @@ import type { Db } from "../../platform/db/sql.ts";
 import { rowOf } from "../../platform/db/sql.ts";
 import type { Severity } from "./schema.ts";
 import type { ActiveHours } from "../channels/schema.ts";
+import { isRouted, routedTags } from "../channels/service.ts";
 import type { PassedOver } from "./ladder-queries.ts";
 
 /** A channel that an incident concerns: one of its monitor, of its ladder, or one that has a notice of it. */
@@ -15,8 +16,10 @@ export interface ConcernedChannel {
   active_hours: ActiveHours | null;
   channel_gate: Severity;
   binding_gate: Severity | null;
-  /** It is a channel of the monitor. */
+  /** It is a channel of the monitor, listed or by its tags. */
   bound: boolean;
+  /** Tags by which it is notified; none for one that the monitor lists. */
+  tags: string[];
 }
 
 /** What decides about notices that are not written yet. */
@@ -40,10 +43,13 @@ export async function selectNoticePlan(sql: Db, orgId: string, incidentId: strin
       i.escalation_passed, i.escalation_gated, i.reminder_due_at, l.ladder, coalesce((
         select jsonb_agg(jsonb_build_object('id', c.id, 'name', c.name, 'kind', c.kind, 'enabled', c.enabled,
           'disabled_reason', c.disabled_reason, 'active_hours', c.active_hours, 'channel_gate', c.min_severity,
-          'binding_gate', a.min_severity, 'bound', a.channel_id is not null) order by a.position, c.name, c.id)
+          'binding_gate', a.min_severity, 'bound', a.channel_id is not null or r.routed,
+          'tags', case when r.routed then to_jsonb(${routedTags(sql)}) else '[]' end)
+          order by a.position, c.name, c.id)
         from channels c
         left join target_alerts a on a.target_id = i.target_id and a.channel_id = c.id
-        where c.org_id = i.org_id and (a.channel_id is not null
+        cross join lateral (select coalesce(${isRouted(sql)}, false) as routed) r
+        where c.org_id = i.org_id and (a.channel_id is not null or r.routed
           or c.id in (select d.channel_id from deliveries d where d.incident_id = i.id)
           or c.id::text in (select jsonb_array_elements_text(level -> 'channel_ids')
                             from jsonb_array_elements(l.ladder) level))), '[]') as channels

@@ -1,7 +1,7 @@
 import { minuteMs } from "@statusmesh/shared/time";
 import { highest, isBelow } from "@statusmesh/shared/severity";
 import { isoOrNull } from "../../platform/http/wire.ts";
-import { isWithin } from "../channels/service.ts";
+import { byTag, isWithin } from "../channels/service.ts";
 import type { Standing } from "../deliveries/engine.ts";
 import type { ConcernedChannel, NoticePlan } from "./channel-states-queries.ts";
 import { reasonWords } from "./explain-words.ts";
@@ -17,7 +17,7 @@ export interface ChannelFacts {
   isOpen: boolean;
 }
 
-type Told = Omit<ChannelState, "channel_id" | "channel_name" | "channel_type">;
+type Told = Omit<ChannelState, "channel_id" | "channel_name" | "channel_type" | "route">;
 
 const none = { at: null, until: null, message_id: null, round: null, reason: null };
 const over = (reason: string): Told => ({ ...none, state: "over", reason });
@@ -50,7 +50,8 @@ export function channelStates(facts: ChannelFacts): ChannelState[] {
   const standings = new Map(facts.standings.map((one) => [one.channel_id, one]));
   const states = facts.plan.channels.map((channel): ChannelState => {
     const { state, ...told } = stateOf(channel, standings.get(channel.id) ?? null, facts);
-    return { channel_id: channel.id, channel_name: channel.name, channel_type: channel.kind, state, ...told };
+    const route = channel.tags.length === 0 ? null : byTag(channel.tags);
+    return { channel_id: channel.id, channel_name: channel.name, channel_type: channel.kind, route, state, ...told };
   });
   const timeOf = ({ at, until }: ChannelState): number => Date.parse(at ?? until ?? "1970-01-01T00:00:00Z");
   return states.toSorted((a, b) => ranks.indexOf(a.state) - ranks.indexOf(b.state) || timeOf(a) - timeOf(b));

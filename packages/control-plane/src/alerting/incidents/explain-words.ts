@@ -1,5 +1,6 @@
 import { errorInWords } from "@statusmesh/shared/checks";
 import { diagnosisLine, diagnosisOf } from "@statusmesh/shared/diagnosis";
+import { getOrMake } from "../../platform/caches.ts";
 import type { IncidentRow } from "./queries.ts";
 import type { Delivery } from "../deliveries/schema.ts";
 import type { Explanation } from "./schema.ts";
@@ -57,6 +58,7 @@ export function inWords(facts: Facts, incident: IncidentRow, region: (id: string
     ...(facts.deliveries.length === 0 ? ["No channel was notified."] : []),
     ...facts.deliveries.filter((one) => !isUntried(one)).map(deliveryInWords),
     ...channelsInWords(facts),
+    ...routesInWords(facts),
   ];
 }
 
@@ -80,6 +82,14 @@ function channelsInWords({ channels, deliveries }: Facts): string[] {
       const when = until === null ? "" : state === "told" ? ` at ${time(until)}` : ` until ${time(until)}`;
       return `${name} (${kind}) ${verbs[state]}${when}${reason === null ? "" : `: ${reason}`}.`;
     });
+}
+
+/** The channels by tag: `2 channels by tag prod: Ops and Pager.` */
+function routesInWords({ channels }: Facts): string[] {
+  const routes = new Map<string, string[]>();
+  for (const { route, channel_name: name } of channels)
+    if (route !== null) getOrMake(routes, route, () => []).push(name);
+  return [...routes].map(([route, names]) => `${count(names.length, "channel")} ${route}: ${names.join(", ")}.`);
 }
 
 function voteInWords(region: Facts["regions"][number], name: string): string {

@@ -151,6 +151,7 @@ export const ChannelState = Shape("ChannelState", "When a channel was notified o
   channel_id: Id,
   channel_name: Text("Name of the channel", "On call"),
   channel_type: Text("Kind of the channel", "slack"),
+  route: nullable(Text("By which tags the target notifies it; null: it, or its ladder, lists the channel", null)),
   state: OneOf(
     channelStateNames,
     "told: it was notified; waiting: it is notified at until, with what else waits for the round; held: something " +

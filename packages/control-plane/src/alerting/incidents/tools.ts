@@ -127,8 +127,8 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
     name: "explain_incident",
     title: "Why an incident is open",
     description:
-      "Why an incident opened and what happened since: votes and errors by region, quorum, maintenance; which " +
-      "channels were notified, which are next, and why not; its shared cause.",
+      "Why an incident opened: votes and errors of regions, quorum, maintenance; which channels were notified, are " +
+      "next or are not, and why; its common cause.",
     scope: "incidents:read",
     input: schema.ExplainInput,
     output: schema.ExplainOutput,
@@ -157,10 +157,12 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
         monitors_with_cause: cause?.count ?? null,
         explanation: rows,
         left_out: leftOut,
-        channels: channels.slice(0, explainedChannels).map(({ channel_name: _name, channel_type: _type, ...one }) => ({
-          ...one,
-          reason: one.reason === null ? null : clipped(one.reason, shortText),
-        })),
+        channels: channels
+          .slice(0, explainedChannels)
+          .map(({ channel_name: _name, channel_type: _type, route: _route, ...one }) => ({
+            ...one,
+            reason: one.reason === null ? null : clipped(one.reason, shortText),
+          })),
         console_url: consoleUrl(ctx, `/incidents/${incident.id}`),
       };
     },

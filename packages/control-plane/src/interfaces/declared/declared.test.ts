@@ -841,8 +841,15 @@ t.test("an export is the document of what is stored", async (t) => {
     it.status_pages.main.slug = "export";
     it.monitors["web/front"].check.headers = { "X-Api-Key": "SECRET $${X}", Accept: "a $${b}" };
     it.monitors.backup.heartbeat_addresses = [{ kind: "kuma", value: "SECRET-address" }];
+    it.channels.ops.route = { tags: ["shop", "web"], match: "all" };
+    const members = [{ monitor: "db" }, { tag: "web" }, { monitor: "web/front" }];
+    it.monitors.all = { name: "All", check: { type: "group", members, rule: { at_least: 2 } } };
   });
   await apply(ctx, document);
+  matchObject(t, (await exportOf(ctx, { project: "shop" })).document, {
+    channels: { ops: { route: { tags: ["shop", "web"], match: "all" } } },
+    monitors: { all: { check: { members: [{ monitor: "db" }, { tag: "web" }, { monitor: "web/front" }] } } },
+  });
   const { document: exported, secrets } = await exportOf(ctx, { project: "shop" });
   t.notMatch(JSON.stringify(exported), /SECRET/);
   t.strictSame(secrets.map(({ name }) => name).sort(), [

@@ -120,7 +120,11 @@ const component = objectOf(ComponentCreate, ["target_id", "sort_order"], {
   target_id: Text("Id of a monitor outside of the document"),
 });
 
-const monitor = objectOf(TargetCreate, ["group_name", "owner_user_id", "regions_unable", "warnings"], monitorFields);
+const monitor = objectOf(
+  TargetCreate,
+  ["group_name", "owner_user_id", "regions_unable", "alerts_by_tag", "warnings"],
+  monitorFields,
+);
 const { properties: fields } = monitor as unknown as Required<Pick<Node, "properties">>;
 const defaults = {
   type: "object",

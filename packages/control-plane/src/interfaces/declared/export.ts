@@ -178,6 +178,7 @@ function channelBody(row: StoredChannel, exporting: Exporting): Json {
         enabled: row.enabled,
         is_default: row.is_default,
         active_hours: row.active_hours,
+        route: row.route,
         min_severity: row.min_severity,
         rounds: row.rounds,
       },

@@ -97,11 +97,12 @@ export async function stateDigest(ctx: Ctx, state: State): Promise<string> {
       enabled,
       is_default,
       active_hours,
+      route,
       min_severity,
       rounds,
       managed,
     } of state.channels)
-      yield [id, name, kind, config, enabled, is_default, active_hours, min_severity, rounds, managed];
+      yield [id, name, kind, config, enabled, is_default, active_hours, route, min_severity, rounds, managed];
     for (const { revision: _, logo_hash: _hash, components, ...page } of state.pages)
       yield [page, components.map(({ state: _state, ...component }) => component)];
     for (const window of state.windows)

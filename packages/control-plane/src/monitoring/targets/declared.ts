@@ -36,7 +36,7 @@ export async function storedNames(
   return await queries.selectNames(ctx.sql, ctx.orgId, which);
 }
 
-/** Ids of the channels that the targets with a tag notify, those of their ladders included. */
+/** Ids of the channels that the targets with a tag notify, those by a tag and of their ladders included. */
 export async function notifiedChannels(ctx: Ctx, tag: string): Promise<Set<string>> {
   requireScope(ctx, "targets:read");
   return new Set(await queries.selectNotified(ctx.sql, ctx.orgId, tag));

@@ -1,5 +1,6 @@
 import { type Cause, causeError, causeTables } from "../../platform/db/causes.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { isRouted } from "../../alerting/channels/service.ts";
 import type { MonitorState } from "./schema.ts";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 
@@ -56,9 +57,10 @@ export const isProbed = (sql: Db) => sql`
   (not exists (select from regions where not enabled) or exists (
     select from target_regions p join regions g on g.id = p.region_id and g.enabled where p.target_id = t.id))`;
 
-/** Whether the target has an enabled channel. */
+/** Whether the target has an enabled channel, of its list or by its tags. */
 export const isNotified = (sql: Db) => sql`
-  exists (select from target_alerts a join channels c on c.id = a.channel_id and c.enabled where a.target_id = t.id)`;
+  (exists (select from target_alerts a join channels c on c.id = a.channel_id and c.enabled where a.target_id = t.id)
+    or exists (select from channels c where c.enabled and ${isRouted(sql)}))`;
 
 /** Status of a monitor at `now`: unknown when its votes are stale, and when it has no enabled region. */
 export const statusAt = (sql: Db, now: Date) => sql`

@@ -10,7 +10,7 @@ import {
 import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { servedRegions, silentRegions } from "../agents/service.ts";
 import { getOrg } from "../../access/orgs/service.ts";
-import { channelChoices } from "../../alerting/channels/service.ts";
+import { channelChoices, routedChannels, routesInWords } from "../../alerting/channels/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { StateName } from "../../platform/html/format.ts";
 import { formPage, page, type PageCall, wholeNumber } from "../../platform/html/pages.ts";
@@ -111,6 +111,7 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
     history,
     windows,
     recentIncidents,
+    routed,
   ] = await Promise.all([
     latencySeries(ctx, id, { ...span, ...ofRegion, ...fine }),
     latencyByRegion(ctx, id, { ...span, ...fine }),
@@ -136,6 +137,7 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
     recentHistory(ctx, [id]),
     windowsOf(ctx, ctx.orgId, [id], { from: new Date(range.from), to: new Date(range.to) }),
     listIncidents(ctx, { state: "all", target_id: id, from: month, limit: 1, offset: 0 }),
+    routedChannels(ctx, id),
   ]);
   const lineOf = chartValues.find((value) => value === query["line"]) ?? "p50";
   const nameOf = (own: string): string => regionNames.find((one) => one.id === own)?.name ?? own;
@@ -155,6 +157,9 @@ async function readMonitor({ ctx, params, query }: PageCall<"tenant">) {
       neighbours,
       flapping: flaps.get(id) ?? null,
       isPinned: pinned.includes(id),
+      /** Channels that the monitor lists, and those by its tags in words. */
+      listedChannels: row.target.alerts.length,
+      routes: routesInWords(routed),
       nameOf,
       region: region ?? "",
       series,

@@ -218,6 +218,7 @@ export const fields = {
 const ignored = {
   write_source: ignoredWhenSent,
   regions_unable: ignoredWhenSent,
+  alerts_by_tag: ignoredWhenSent,
   warnings: ignoredWhenSent,
   flapping: ignoredWhenSent,
   managed_by: ignoredWhenSent,
@@ -314,6 +315,16 @@ export const Target = Shape("Target", "A target; secrets are masked as ***", {
     ),
   ),
   regions_unable: Type.Optional(RegionsUnable),
+  alerts_by_tag: Type.Optional(
+    Type.Array(
+      Closed({
+        channel_id: Id,
+        name: Text("Name of the channel", "On call"),
+        tags: Type.Array(Type.String({ examples: ["production"] }), { description: "Tags of its route that match" }),
+      }),
+      { description: "In the reply of its own route: channels that the target notifies by its tags alone. Read-only" },
+    ),
+  ),
   warnings: Type.Array(Text("A sentence", "The certificate of shop.example.org expires in 9 days."), {
     description: "What the newest run of each region found wrong that does not change its status. Read-only",
   }),

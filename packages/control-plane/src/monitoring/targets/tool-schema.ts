@@ -155,6 +155,9 @@ const checkFields = {
   warn_days: whole("Days before expiry: degraded"),
   critical_days: whole("Days before expiry: down"),
   expires_on: text("expiry date set by hand"),
+  rule: text("rule of a group"),
+  degraded_below: whole("Percent of up members below which a group is degraded"),
+  hold_members: flag(),
 };
 export const checkFieldNames = Object.keys(checkFields) as (keyof typeof checkFields)[];
 
@@ -168,6 +171,7 @@ export const Config = Closed(
     notify_recovery: Type.Boolean(),
     renotify_interval_secs: Integer("Between reminders; 0: none"),
     alert_channels: Integer("Number of channels"),
+    alerts_by_tag: text("those of them that the monitor notifies by its tags"),
     escalation: text("own escalation ladder, JSON"),
     depends_on: absent(
       Type.Array(Type.String(), { description: "Monitors: while one is down, notifications of failures are held" }),
@@ -197,9 +201,22 @@ export const MonitorOutput = Closed({
       { brief: true, description: "Of a job: state, next_due_at" },
     ),
   ),
-  regions_unable: absent(Type.Array(Type.String(), { description: "Regions that cannot run it, and why" })),
+  members: absent(
+    Closed(
+      {
+        known: Integer("Those that count"),
+        down: Integer("Of the known"),
+        degraded: Integer("Of the known"),
+        first: Type.Array(Closed({ monitor_id: Type.String(), name: MonitorName, state: Type.String() }), {
+          description: "The worst members",
+        }),
+      },
+      { brief: true, description: "Of a group" },
+    ),
+  ),
+  regions_unable: absent(Type.Array(Type.String(), { description: "Regions that cannot run it" })),
   last_checked_at: LastChecked,
-  last_error: absent(customerText("error of the newest failing check; absent while it is up")),
+  last_error: absent(customerText("newest error; absent while it is up")),
   http_status: absent(Integer("Of the newest check")),
   uptime_24h_pct: pct("24 hours"),
   uptime_30d_pct: pct("30 days"),

@@ -1,6 +1,8 @@
 import type { Static } from "typebox";
-import { type CheckType, errorInWords, isHeartbeat, isProbed } from "@statusmesh/shared/checks";
+import { type CheckType, errorInWords, isGroup, isHeartbeat, isProbed } from "@statusmesh/shared/checks";
 import { dayMs } from "@statusmesh/shared/time";
+import { type RoutedChannel, routedChannels, routesInWords } from "../../alerting/channels/service.ts";
+import { memberStates } from "../../alerting/incidents/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { tool, type Tool } from "../../platform/http/tool.ts";
 import { clipped, consoleUrl, fitting, quoted } from "../../platform/http/tool-texts.ts";
@@ -72,7 +74,11 @@ function shownValue(value: unknown): string | number | boolean | null {
   return isAbsent ? null : clipped(JSON.stringify(value), 1000);
 }
 
-function configOf(target: Target, regions: readonly string[]): Static<typeof schema.Config> {
+function configOf(
+  target: Target,
+  regions: readonly string[],
+  routed: readonly RoutedChannel[],
+): Static<typeof schema.Config> {
   const { period, grace, tls, ...others } = target.check as unknown as Record<string, unknown>;
   const encryption = typeof tls === "boolean" ? (tls ? "tls" : "none") : tls;
   const check: Record<string, unknown> = { ...others, tls: encryption, period_ms: period, grace_ms: grace };
@@ -84,7 +90,8 @@ function configOf(target: Target, regions: readonly string[]): Static<typeof sch
     alert_confirmations: target.alert_confirmations,
     notify_recovery: target.notify_recovery,
     renotify_interval_secs: target.renotify_interval_secs,
-    alert_channels: target.alerts.length,
+    alert_channels: target.alerts.length + routed.length,
+    alerts_by_tag: routed.length === 0 ? null : clipped(routesInWords(routed).join(", "), shortText),
     escalation: target.escalation === null ? null : clipped(JSON.stringify(target.escalation), 1000),
     depends_on: target.depends_on.length === 0 ? null : target.depends_on,
     ...(Object.fromEntries(schema.checkFieldNames.map((name) => [name, shownValue(check[name])])) as Pick<
@@ -92,6 +99,16 @@ function configOf(target: Target, regions: readonly string[]): Static<typeof sch
       (typeof schema.checkFieldNames)[number]
     >),
   };
+}
+
+/** How the members of a group are, and the first of them, the worst states first; null for other kinds. */
+async function membersOf(ctx: Ctx, { target, members }: MonitorRow) {
+  if (!isGroup(target.check)) return null;
+  const rows = await memberStates(ctx, target.id, worst);
+  const first = rows
+    .slice(0, worst)
+    .map(({ id, name, state }) => ({ monitor_id: id, name: clipped(name, shortText), state }));
+  return { ...(members ?? { known: 0, down: 0, degraded: 0 }), first };
 }
 
 const switching = { scope: "targets:write", input: schema.SwitchInput, output: schema.SwitchOutput } as const;
@@ -181,7 +198,9 @@ export const targetTools: Tool[] = [
     async handle({ ctx, args: { monitor_id: id } }) {
       const row = await getMonitor(ctx, id);
       const { target } = row;
-      const [job, causes, http_status, uptime_24h_pct, uptime_30d_pct] = await Promise.all([
+      const [routed, members, job, causes, http_status, uptime_24h_pct, uptime_30d_pct] = await Promise.all([
+        routedChannels(ctx, target.id),
+        membersOf(ctx, row),
         isHeartbeat(target.check) ? getHeartbeat(ctx, target.id) : null,
         causesOf(ctx, [id]),
         lastHttpStatus(ctx, row),
@@ -199,7 +218,9 @@ export const targetTools: Tool[] = [
         config: configOf(
           target,
           row.regions.map(({ region }) => region),
+          routed,
         ),
+        members,
         heartbeat:
           job === null
             ? null
@@ -223,7 +244,7 @@ export const targetTools: Tool[] = [
     name: "pause_monitor",
     title: "Pause a monitor",
     description:
-      "Stops the checks of one monitor until it is resumed; an open incident of it is closed without a notification. " +
+      "Stops the checks of one monitor until it is resumed; its open incident is closed without a notification. " +
       "The user confirms it. Use it only when asked to.",
     ...switching,
     confirm: {

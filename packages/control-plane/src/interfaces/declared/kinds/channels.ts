@@ -5,6 +5,7 @@ import {
   channelKindOf,
   checkConfig,
   checkedHours,
+  checkedRoute,
   completedConfig,
   openedConfig,
   type StoredChannel,
@@ -31,7 +32,9 @@ export function judgeChannel(
   if (config === undefined) return null;
   const hours = judge(judging, pointer, () => checkedHours(read.active_hours ?? null));
   if (hours === undefined) return null;
-  const input: ChannelCreate = { ...read, config, active_hours: hours };
+  const route = judge(judging, pointer, () => checkedRoute(read.route ?? null));
+  if (route === undefined) return null;
+  const input: ChannelCreate = { ...read, config, active_hours: hours, route };
   const secrets = before?.type === config.type ? secretsOf(channelKindOf(config), before) : new Map<string, string>();
   const fresh = {
     name: input.name,
@@ -42,6 +45,7 @@ export function judgeChannel(
     ...(stored !== null && !("enabled" in fields) ? {} : { enabled: input.enabled ?? true }),
     is_default: input.is_default ?? false,
     active_hours: hours,
+    route,
     min_severity: input.min_severity ?? "minor",
     rounds: input.rounds ?? null,
   };
@@ -56,6 +60,7 @@ export function judgeChannel(
     ...("enabled" in fresh ? { enabled: stored.enabled } : {}),
     is_default: stored.is_default,
     active_hours: stored.active_hours,
+    route: stored.route,
     min_severity: stored.min_severity,
     rounds: stored.rounds,
   };

@@ -1,0 +1,27 @@
+import type { Db } from "../../platform/db/sql.ts";
+import type { RoutedChannel } from "./routes.ts";
+
+/**
+ * Condition: the route of a channel has tags of a target of its organisation, which does not list the channel itself.
+ * `channel` and `target` are the names of their tables in the statement.
+ */
+export const isRouted = (sql: Db, { channel = "c", target = "t" } = {}) => {
+  const [c, t] = [sql(channel), sql(target)];
+  return sql`
+    ${c}.route is not null and ${c}.org_id = ${t}.org_id
+    and case ${c}.route ->> 'match' when 'all' then ${c}.route -> 'tags' <@ to_jsonb(${t}.tags)
+             else ${c}.route -> 'tags' ?| ${t}.tags end
+    and not exists (select from target_alerts own where own.target_id = ${t}.id and own.channel_id = ${c}.id)`;
+};
+
+/** The tags of the route that the target has, in the order of the route. */
+export const routedTags = (sql: Db) => sql`
+  array(select r.tag from jsonb_array_elements_text(c.route -> 'tags') with ordinality as r (tag, position)
+        where r.tag = any(t.tags) order by r.position)`;
+
+export async function selectRoutedChannels(sql: Db, orgId: string, targetId: string): Promise<RoutedChannel[]> {
+  return await sql<RoutedChannel[]>`
+    select c.id as channel_id, c.name, ${routedTags(sql)} as tags
+    from targets t join channels c on ${isRouted(sql)}
+    where t.org_id = ${orgId} and t.id = ${targetId} order by c.name, c.id`;
+}
