@@ -41,6 +41,7 @@ const checks: Record<ProbedType, Named | null> = {
     timeout: 2000,
     degraded_above_ms: null,
   }),
+  status_page: (name) => ({ type: "status_page", url: `http://${name}:${port}/`, component: null, timeout: 2000 }),
   websocket: (name) => ({
     type: "websocket",
     url: `ws://${name}:${port}/`,

@@ -1,5 +1,6 @@
 import Type, { type Static } from "typebox";
 import { Abilities } from "./checks/abilities.ts";
+import { ReportedComponents } from "./checks/status-page.ts";
 import { DiagnosisCode } from "./diagnosis.ts";
 import { FailureSnapshot } from "./failure-snapshot.ts";
 import { idPattern } from "./ids.ts";
@@ -207,6 +208,7 @@ export const RunReply = Closed({
   ...measurementFields,
   details: Type.Optional(Details),
   diagnosis: Type.Optional(DiagnosisCode),
+  components: Type.Optional(ReportedComponents),
   busy: mark("The agent had no place for the run: nothing was checked, and `error` has the reason"),
 });
 export type RunReply = Static<typeof RunReply>;

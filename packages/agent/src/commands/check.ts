@@ -91,13 +91,13 @@ async function check(read: () => ProbedSpec, given: RunOptions, command: Command
   await options.trustFile(command, given.caFile);
   const commands = given.commands === undefined ? null : await options.readCommands(command, given.commands);
   const outcome = await runOnce(spec, given, commands);
-  const { measurement, warnings, timestamp } = outcome;
+  const { measurement, warnings, components, timestamp } = outcome;
   const diagnosis = measurement.status === "up" ? {} : { diagnosis: diagnosisOf(outcome.diagnosis) };
   const at = new Date(timestamp).toISOString();
   const result = { target_id: null, region: null, timestamp: at, ...measurement, ...diagnosis };
   const text =
     given.json === true
-      ? `${JSON.stringify({ result, matched_expectations: measurement.status === "up", warnings })}\n`
+      ? `${JSON.stringify({ result, matched_expectations: measurement.status === "up", warnings, components })}\n`
       : inWords(spec, outcome, given, screenOf(process.stdout, process.env));
   process.stdout.write(text);
   process.exitCode = exitOf[measurement.status];

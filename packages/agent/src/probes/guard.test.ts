@@ -55,6 +55,13 @@ const socketCheck = (url: string): SpecOf<"websocket"> => ({
   degraded_above_ms: null,
 });
 
+const statusPageCheck = (url: string): SpecOf<"status_page"> => ({
+  type: "status_page",
+  url,
+  component: null,
+  timeout: 2000,
+});
+
 const grpcCheck = (host: string, port: number): SpecOf<"grpc"> => ({
   type: "grpc",
   host,
@@ -88,6 +95,10 @@ const kinds: { readonly [T in ProbedType]: Dials<SpecOf<T>> | { never: string } 
   grpc: {
     address: grpcCheck,
     name: (name, port) => ({ ...grpcCheck(name, port), tls: false }),
+  },
+  status_page: {
+    address: (address, port) => statusPageCheck(`https://${inUrl(address)}:${port}/`),
+    name: (name, port) => statusPageCheck(`http://${name}:${port}/`),
   },
   websocket: {
     address: (address, port) => socketCheck(`wss://${inUrl(address)}:${port}/`),

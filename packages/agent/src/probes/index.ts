@@ -6,6 +6,7 @@ import { exec } from "./exec.ts";
 import { http } from "./http.ts";
 import { ping } from "./ping.ts";
 import type { Probe } from "./probe.ts";
+import { statusPage } from "./status-page.ts";
 import { tcp } from "./tcp.ts";
 import { tlsCert } from "./tls-cert.ts";
 import { websocket } from "./websocket.ts";
@@ -21,6 +22,7 @@ const probes: { readonly [T in ProbedType]: Probe<SpecOf<T>> } = {
   tls_cert: tlsCert,
   domain_expiry: domainExpiry,
   exec,
+  status_page: statusPage,
 };
 
 /** The probe of a kind, for a spec of that kind: the registry guarantees the match. */

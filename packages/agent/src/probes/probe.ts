@@ -1,4 +1,5 @@
 import type { ResultDetails } from "@statusmesh/shared/checks";
+import type { ReportedComponents } from "@statusmesh/shared/checks/status-page";
 import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { CheckStatus } from "@statusmesh/shared/result";
 import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
@@ -67,6 +68,8 @@ export interface ProbeContext {
   warn: (text: string) => void;
   /** Records a remark that needs no action, for the person who started the run. Absent for a scheduled run. */
   note?: ((text: string) => void) | undefined;
+  /** Lists the components of a status page, for the person who started the run. Absent for a scheduled run. */
+  listComponents?: ((components: ReportedComponents) => void) | undefined;
   /** The organisation: what runs share is shared fairly between them. */
   owner: string;
   /** Unix ms. */

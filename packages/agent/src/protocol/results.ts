@@ -22,12 +22,13 @@ export function resultOf(
 /** The reply to an on-demand run. */
 export const replyOf = (
   runId: string,
-  { measurement, timestamp, warnings, throttled, skip, diagnosis }: Outcome,
+  { measurement, timestamp, warnings, components, throttled, skip, diagnosis }: Outcome,
 ): RunReply => ({
   run_id: runId,
   timestamp,
   matched_expectations: measurement.status === "up",
   warnings: [...warnings],
+  ...(components === undefined ? {} : { components }),
   ...wire(measurement),
   ...(diagnosis === null ? {} : { diagnosis }),
   ...(skip ? { skip: true as const } : {}),

@@ -92,6 +92,12 @@ const kinds: { readonly [T in ProbedType]: Kind | { none: string } } = {
     answer: (t, port) => listen(t, createServer(answering("HTTP/1.1 400 Bad Request\r\n\r\n")), port),
     error: "the answer is not valid HTTP/2",
   }),
+  status_page: toPort({
+    check: (host, port) => ({ type: "status_page", url: `http://${host}:${port}/`, component: null, timeout }),
+    answer: (t, port) =>
+      listen(t, createServer(answering("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")), port),
+    error: "no status page was recognised",
+  }),
   websocket: toPort({
     check: (host, port) => ({
       type: "websocket",

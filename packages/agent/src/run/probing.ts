@@ -1,4 +1,5 @@
 import { warningLimits } from "@statusmesh/shared/agent-protocol";
+import type { ReportedComponents } from "@statusmesh/shared/checks/status-page";
 import type { Cause, Measurement } from "@statusmesh/shared/result";
 import { Cancellation } from "@statusmesh/shared/net/cancellation";
 import { DialError } from "@statusmesh/shared/net/dial-error";
@@ -40,6 +41,8 @@ export interface Outcome {
   /** True when this agent did not run the check; `measurement.error` says why. */
   throttled?: boolean;
   warnings: readonly string[];
+  /** Of a run on demand: the components of a status page. */
+  components?: ReportedComponents;
   /** For a run refused by an open circuit breaker: the last failure at its destination. */
   cause: Cause | null;
   /** End of validity of the certificate of an HTTP run, Unix ms; null where none was seen. */
@@ -109,6 +112,7 @@ export class Probing implements Run {
   readonly #cancellation = new Cancellation();
   readonly #trace: Trace = newTrace();
   #warnings: readonly string[] = none;
+  #components: ReportedComponents | null = null;
   readonly #timestamp: number;
   readonly #started: number;
   readonly #cancelDeadline: () => void;
@@ -155,6 +159,9 @@ export class Probing implements Run {
       commands: this.#options.commands?.() ?? null,
       warn,
       note: this.#hooks.onDemand ? warn : undefined,
+      listComponents: this.#hooks.onDemand
+        ? (found: ReportedComponents): void => void (this.#components = found)
+        : undefined,
     };
     probe.run(check, context).then(
       (verdict) => this.#finish(slowVerdict(check, verdict, clock.monotonic() - this.#started)),
@@ -238,6 +245,7 @@ export class Probing implements Run {
       skip: final.skip === true,
       throttled: final.throttled === true,
       warnings: this.#warnings,
+      ...(this.#components === null ? {} : { components: this.#components }),
       cause: null,
       certificateNotAfter: this.#trace.certificateNotAfter,
       diagnosis: diagnosisOfRun(final, this.#trace),

@@ -9,6 +9,7 @@ import { group, groupRegion } from "./group.ts";
 import { heartbeat, heartbeatRegion } from "./heartbeat.ts";
 import { http } from "./http.ts";
 import { ping } from "./ping.ts";
+import { statusPage } from "./status-page.ts";
 import { tcp } from "./tcp.ts";
 import { tlsCert } from "./tls-cert.ts";
 import { websocket } from "./websocket.ts";
@@ -24,6 +25,7 @@ export const checkKinds = {
   tls_cert: tlsCert,
   domain_expiry: domainExpiry,
   exec,
+  status_page: statusPage,
   heartbeat,
   group,
 } as const;

@@ -1,5 +1,12 @@
 import type { Db } from "../../platform/db/sql.ts";
-import type { RoutedChannel } from "./routes.ts";
+
+/** A channel that a target notifies by its tags alone. */
+export interface RoutedChannel {
+  channel_id: string;
+  name: string;
+  /** The tags of the route that the target has. */
+  tags: string[];
+}
 
 /**
  * Condition: the route of a channel has tags of a target of its organisation, which does not list the channel itself.

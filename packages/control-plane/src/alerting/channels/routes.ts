@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { type Ctx, requireScope } from "../../platform/context.ts";
-import { selectRoutedChannels } from "./route-queries.ts";
+import { type RoutedChannel, selectRoutedChannels } from "./route-queries.ts";
 import type { Route } from "./schema.ts";
 
 /** The route as it is stored: each tag once. Throws INVALID_TAG without one. */
@@ -18,14 +18,6 @@ export function checkedRoute(route: Route | null): Route | null {
 export function byTag(tags: readonly string[], match: Route["match"] = "all"): string {
   if (match === "any") return `by tag ${tags.join(" or ")}`;
   return `by ${tags.length === 1 ? "tag" : "tags"} ${tags.join(" and ")}`;
-}
-
-/** A channel that a target notifies by its tags alone. */
-export interface RoutedChannel {
-  channel_id: string;
-  name: string;
-  /** The tags of the route that the target has. */
-  tags: string[];
 }
 
 /** Channels whose route has a tag of the target and that it does not list, by name. */

@@ -4,7 +4,7 @@ import { isoOrNull } from "../../platform/http/wire.ts";
 import { byTag, isWithin } from "../channels/service.ts";
 import type { Standing } from "../deliveries/engine.ts";
 import type { ConcernedChannel, NoticePlan } from "./channel-states-queries.ts";
-import { reasonWords } from "./explain-words.ts";
+import { parentInWords, reasonWords } from "./explain-words.ts";
 import type { Hold } from "./hold-queries.ts";
 import type { ChannelState, Severity } from "./schema.ts";
 
@@ -32,7 +32,7 @@ const heldBy = ({ by, reason, until }: Hold): Told => ({
   until: isoOrNull(until),
   reason:
     by === "dependency"
-      ? `dependency: ${reason} is down`
+      ? `dependency: ${parentInWords(reason)}`
       : by === "flapping"
         ? "flapping: changes wait until it is stable or stays down"
         : by === "recheck"

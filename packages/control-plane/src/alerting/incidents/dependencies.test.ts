@@ -69,6 +69,20 @@ t.test("a child's opening is held while its parent is down, and is sent after th
   t.strictSame((await explainIncident(owner, await idOf(child))).held, []);
 });
 
+t.test("a status page as parent says whose outage it is", async (t) => {
+  const check = { type: "status_page", url: "https://status.example.org", component: null, timeout: 5000 };
+  const parent = await monitor({ name: "Cloud", check, alert_confirmations: 1 });
+  const child = await monitor({ depends_on: [parent] });
+  const error = "Example reports: Partial System Outage";
+  await send(eu, [agentResult(parent, clock.now(), { status: "degraded", error })]);
+  await report(child, "FF");
+  await follow();
+  t.same(await notices(child), []);
+  const { held, channels, in_words } = await explainIncident(owner, await idOf(child));
+  t.same([held[0]?.reason, channels[0]?.reason], [error, `dependency: ${error}`]);
+  t.ok(in_words.includes(`The opening is held: ${error}, which this monitor depends on.`));
+});
+
 t.test("of a child that recovered with its parent neither opening nor recovery is sent", async (t) => {
   const [parent, child] = await family();
   await report(parent, "FF");

@@ -22,6 +22,10 @@ const closings = {
   pause: "Pausing the monitor closed it",
 } as const;
 
+/** What holds a dependent monitor: the report of a status page, or that the monitor of this name is down. */
+export const parentInWords = (reason: string | null): string =>
+  reason !== null && reason.includes(" reports: ") ? reason : `${reason} is down`;
+
 const time = (text: string): string => `${text.slice(0, 19).replace("T", " ")} UTC`;
 const count = (number: number, one: string): string => `${number} ${one}${number === 1 ? "" : "s"}`;
 
@@ -48,7 +52,7 @@ export function inWords(facts: Facts, incident: IncidentRow, region: (id: string
     ...facts.held
       .filter(({ by }) => by !== "maintenance")
       .map(({ by, until, reason }) => {
-        if (by === "dependency") return `The opening is held: ${reason} is down, which this monitor depends on.`;
+        if (by === "dependency") return `The opening is held: ${parentInWords(reason)}, which this monitor depends on.`;
         if (by === "flapping")
           return "It flaps: changes, reminders and the ladder wait until it is stable or stays down.";
         if (by === "recheck") return `The opening is held: ${reason}.`;

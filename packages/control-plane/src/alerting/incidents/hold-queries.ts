@@ -83,7 +83,9 @@ export async function selectHolds(sql: Db, orgId: string, incidentId: string, at
       union all
       select 'flapping', i.id, null, null where ${flappingOf(sql)} is not null
       union all
-      select 'dependency', p.id, t.name, null from incidents p join targets t on t.id = p.target_id
+      select 'dependency', p.id, case when t.kind = 'status_page' and p.error_sample like '% reports: %'
+          then p.error_sample else t.name end, null
+      from incidents p join targets t on t.id = p.target_id
       where i.hold_stage = 'parent' and p.id = i.hold_parent
       union all
       select 'recheck', i.id, case when i.hold_stage in ('asking', 'asked')

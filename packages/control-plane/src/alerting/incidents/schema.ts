@@ -206,7 +206,11 @@ export const Explanation = Shape(
           "snooze",
         ),
         id: described(Id, "Id of the window, the snooze, the incident that holds, or the one that flaps"),
-        reason: nullable(Text("Title of the window, reason of the snooze, name of the monitor, or what is awaited")),
+        reason: nullable(
+          Text(
+            "Title of the window, reason of the snooze, name of the monitor or what its status page reports, or what is awaited",
+          ),
+        ),
         until: nullable(described(Timestamp, "Null where nobody knows")),
       }),
       { description: "Everything that holds notifications of the incident now. They leave when nothing does" },

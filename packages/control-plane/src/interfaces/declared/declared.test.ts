@@ -1061,6 +1061,11 @@ const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
     timeout: choice("9s", null),
   },
   exec: { command: choice("check_disk"), timeout: choice("9s", null) },
+  status_page: {
+    url: choice("https://status.example.org"),
+    component: choice("API", null),
+    timeout: choice("9s", null),
+  },
   heartbeat: {
     period: choice(60_000, "1h"),
     schedule: choice({ cron: "0 3 * * *", timezone: "Europe/Berlin" }, null),

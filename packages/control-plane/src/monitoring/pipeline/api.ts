@@ -9,6 +9,7 @@ import {
   ResultsRequest,
   type RunReply,
 } from "@statusmesh/shared/agent-protocol";
+import { ReportedComponents } from "@statusmesh/shared/checks/status-page";
 import { AppError } from "@statusmesh/shared/errors";
 import { measuredPart } from "@statusmesh/shared/result";
 import { record } from "../../access/audit/service.ts";
@@ -41,6 +42,7 @@ const TestResult = Shape("TestResult", "The result, and whether it meets the exp
     description: "Warnings that do not change the status",
     examples: [["the certificate expires in 9 days"]],
   }),
+  components: Type.Optional(ReportedComponents),
 });
 
 function present(reply: RunReply & { region: string }, targetId: string | null) {
@@ -157,6 +159,7 @@ function onDemandRoutes(hub: Hub): Route[] {
           result: present(reply, null),
           matched_expectations: reply.matched_expectations,
           warnings: reply.warnings,
+          ...(reply.components === undefined ? {} : { components: reply.components }),
         });
       },
     }),

@@ -43,6 +43,12 @@ const kinds: {
     pointer: "/host",
     names: true,
   },
+  status_page: {
+    good: { url: "https://status.example.org/" },
+    to: (host) => ({ url: url(host) }),
+    pointer: "/url",
+    names: true,
+  },
   websocket: {
     good: { url: "wss://example.org/" },
     to: (host) => ({ url: url(host).replace("https", "wss") }),

@@ -133,6 +133,7 @@ const checks: Record<CheckType, object> = {
   websocket: { url: "wss://example.org/socket", expect: "ready" },
   ping: { host: "gw.example.org", packets: 5, max_loss_pct: 20 },
   exec: { command: "disk" },
+  status_page: { url: "https://status.example.org", component: "API" },
   tls_cert: { host: "www.example.org", warn_days: 21 },
   domain_expiry: { domain: "example.org", critical_days: 3 },
   heartbeat: { period: 86_400_000, max_runtime: 600_000 },

@@ -1,13 +1,12 @@
-import { type CheckSpec, isHeartbeat, kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
 import { isId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
-import { routedChannels } from "../../alerting/channels/service.ts";
 import { type Ctx, inTransaction, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { readCause } from "../../platform/db/causes.ts";
 import { isoOrNull, type Page } from "../../platform/http/wire.ts";
-import { pingUrl } from "../heartbeats/service.ts";
 import { disabledRegionIds } from "../regions/service.ts";
+import { asShown } from "./as-shown.ts";
 import { leaveGroups } from "./group-members.ts";
 import { filterOf, searchTargets } from "./filter-queries.ts";
 import * as lists from "./list-queries.ts";
@@ -89,11 +88,8 @@ export async function getTarget(ctx: Ctx, id: string): Promise<Target> {
   return (await withFindings(ctx, [present(row)]))[0]!;
 }
 
-/** One target as its own route shows it: with its channels by tag, of a heartbeat with its ping URL. TARGET_NOT_FOUND. */
-export async function showTarget(ctx: Ctx, id: string): Promise<Target> {
-  const target = { ...(await getTarget(ctx, id)), alerts_by_tag: await routedChannels(ctx, id) };
-  return !isHeartbeat(target.check) ? target : { ...target, ping_url: await pingUrl(ctx, target.id) };
-}
+/** One target as its own route shows it. TARGET_NOT_FOUND. */
+export const showTarget = async (ctx: Ctx, id: string): Promise<Target> => await asShown(ctx, await getTarget(ctx, id));
 
 /**
  * The stored check of a target with its secrets opened, and the enabled regions that probe it; for runs on demand.

@@ -56,6 +56,7 @@ import {
 } from "./rules.ts";
 import { openSpecPartly, sealSpec } from "./sealing.ts";
 import { Check, type Target, type TargetPatch } from "./schema.ts";
+import { asShown } from "./as-shown.ts";
 import { asStored, withFindings, withSavedFindings } from "./unable.ts";
 
 /** Entity tag of a target as it is stored. That of `GET /targets/{id}` is of all that is sent. */
@@ -70,7 +71,8 @@ const tagOf = (target: Target): string => etagOf(JSON.stringify(target));
 export async function updateTarget(ctx: Ctx, id: string, patch: TargetPatch, ifMatch = ""): Promise<Target> {
   const made = await updateTargets(ctx, [{ id, patch }], async (tx, [before]) => {
     if (ifMatch === "") return;
-    requireMatch(ifMatch, targetTag(before!), ...(await withFindings(tx, [before!])).map(tagOf));
+    const [found] = await withFindings(tx, [before!]);
+    requireMatch(ifMatch, targetTag(before!), tagOf(found!), tagOf(await asShown(tx, found!)));
   });
   return await withSavedFindings(ctx, made[0]!);
 }
