@@ -49,6 +49,18 @@ async function finding(of, result, warnings = [], form = null) {
   return [...box.childNodes, ...warnings.map((text) => el("p", { class: "muted" }, text))];
 }
 
+/** The components of a status page, as a test lists them. */
+const componentLine = (components = []) =>
+  components.length === 0
+    ? []
+    : [
+        el(
+          "p",
+          { class: "muted" },
+          `Components: ${components.map(({ name, state }) => `${name} (${state})`).join(", ")}.`,
+        ),
+      ];
+
 async function checkNow(button) {
   const done = progress("Checking");
   const answer = await whileDisabled(button, () => call("POST", button.dataset.checkNow));
@@ -94,7 +106,8 @@ async function testFrom(form, regions, check, { test: route, part }, isAuto) {
   }
   const results = answers.filter(({ ok }) => ok).map(({ data }) => data);
   const [worst] = results.sort((a, b) => worstFirst.indexOf(a.result.status) - worstFirst.indexOf(b.result.status));
-  if (worst) panel.append(...(await finding("test", worst.result, worst.warnings, form)));
+  if (worst)
+    panel.append(...(await finding("test", worst.result, worst.warnings, form)), ...componentLine(worst.components));
 }
 
 /**
@@ -123,7 +136,8 @@ async function test(button, isAuto) {
     done();
     return isAuto || showError(form, answer.error, whole ? "" : part);
   }
-  if (answer.data.result) done(...(await finding("test", answer.data.result, answer.data.warnings, form)));
+  const { result, warnings, components } = answer.data;
+  if (result) done(...(await finding("test", result, warnings, form)), ...componentLine(components));
   else {
     const which = value ? "destination typed here" : "stored destination";
     const words = button.dataset.testStored ? `Test message accepted by the ${which}.` : "Test message accepted.";

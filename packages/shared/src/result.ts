@@ -45,8 +45,9 @@ export const measurementFields = {
 export const Details = Type.Unsafe<ResultDetails | null>(
   Type.Union([...detailSchemas, Type.Null()], {
     description:
-      "Data of the certificate (tls_cert), the registration (domain_expiry), the packets (ping), performance data (exec) " +
-      "or what the page reports (status_page), for every status; null for other kinds and when it could not be read",
+      "Data of the certificate (tls_cert), the registration (domain_expiry), the packets (ping), performance data " +
+      "(exec) or what the page reports (status_page), for every status; null for other kinds and when it could not " +
+      "be read",
     examples: [null],
   }),
 );

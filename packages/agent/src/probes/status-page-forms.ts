@@ -136,7 +136,7 @@ function instatus(document: Json): ReportedPage | null {
 function componentList({ components, page }: Json): ReportedPage | null {
   if (page !== undefined || !Array.isArray(components)) return null;
   const items = componentsOf(listOf(components), ({ id, name, status }) => ({ id, name, state: stateOf(status) }));
-  if (items.length === 0 || items.every(({ state }) => state === "unknown")) return null;
+  if (items.every(({ state }) => state === "unknown")) return null;
   return { name: null, state: overall(items), description: null, components: items, more: null };
 }
 

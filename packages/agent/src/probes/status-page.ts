@@ -38,7 +38,7 @@ function addressesOf({ url: text }: StatusPageCheck): URL[] {
   url.hash = "";
   if (/\.json$|\/api\//.test(url.pathname)) return [url];
   const [, base, slug] = /^(.*?)\/status\/([\w-]+)\/?$/.exec(url.pathname) ?? [];
-  const own = url.pathname.replace(/\/+$/, "");
+  const own = url.pathname.endsWith("/") ? url.pathname.slice(0, -1) : url.pathname;
   const paths =
     slug === undefined
       ? [
@@ -104,8 +104,9 @@ async function read(url: URL, requests: JsonRequests): Promise<ReportedPage | Un
 
 /** The folder of the page of a document: its second one is below it. */
 function pageOf(url: URL): string {
-  const folder = url.pathname.replace(/\/(?:api\/.*|summary\.json|index\.json)$/, "");
-  return `${url.origin}${folder}`;
+  const { origin, pathname } = url;
+  const api = pathname.indexOf("/api/");
+  return origin + pathname.slice(0, api >= 0 ? api : pathname.lastIndexOf("/"));
 }
 
 const unread = (url: URL, reply: JsonReply): Unread => ({

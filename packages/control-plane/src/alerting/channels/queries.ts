@@ -156,8 +156,8 @@ export async function updateChannel(
     set name = ${row.name}, device_name = ${row.device_name}, kind = ${row.kind}, config = ${sql.json(row.config)},
       enabled = ${row.enabled},
       is_default = ${row.is_default}, active_hours = ${hoursJson(sql, row)},
-      route = ${routeJson(sql, row)}, min_severity = ${row.min_severity}, rounds = ${row.rounds}, tested_at = ${row.tested_at},
-      disabled_reason = ${row.disabled_reason},
+      route = ${routeJson(sql, row)}, min_severity = ${row.min_severity}, rounds = ${row.rounds},
+      tested_at = ${row.tested_at}, disabled_reason = ${row.disabled_reason},
       verified_at = ${row.verified_at}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}
     returning ${columns(sql)}`);

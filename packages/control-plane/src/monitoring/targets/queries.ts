@@ -191,7 +191,8 @@ export async function selectNames(
 /** Ids of the channels that the targets with a tag notify, those by a tag and of their ladders included. */
 export async function selectNotified(sql: Db, orgId: string, tag: string): Promise<string[]> {
   return await columnOf<string>(sql`
-    with tagged as (select t.id, t.org_id, t.tags, t.escalation from targets t where t.org_id = ${orgId} and ${withTag(sql, tag)})
+    with tagged as (
+      select t.id, t.org_id, t.tags, t.escalation from targets t where t.org_id = ${orgId} and ${withTag(sql, tag)})
     select a.channel_id::text as id from tagged t join target_alerts a on a.target_id = t.id
     union
     select c.id::text from channels c where exists (select from tagged t where ${isRouted(sql)})
