@@ -207,9 +207,7 @@ export const Explanation = Shape(
         ),
         id: described(Id, "Id of the window, the snooze, the incident that holds, or the one that flaps"),
         reason: nullable(
-          Text(
-            "Title of the window, reason of the snooze, name or report of the monitor, or what is awaited",
-          ),
+          Text("Title of the window, reason of the snooze, name or report of the monitor, or what is awaited"),
         ),
         until: nullable(described(Timestamp, "Null where nobody knows")),
       }),

@@ -120,7 +120,7 @@ export const targetTools: Tool[] = [
     title: "Health of the organisation",
     description:
       "Monitors in each state, what the failing ones have in common, and the ten worst. Use it first, for questions " +
-      'like "is everything up?" or "what is broken and why?".',
+      'like "what is broken and why?".',
     scope: "targets:read",
     input: schema.NoInput,
     output: schema.HealthOutput,
@@ -162,8 +162,8 @@ export const targetTools: Tool[] = [
     name: "list_monitors",
     title: "List monitors",
     description:
-      "Monitors with their state, filtered by words, state, failing, cause, kind of check and tag; failing ones with " +
-      "error, begin, host and cause. Use it to find a monitor and its id, or to list what is broken.",
+      "Monitors with their state, filtered by words, state, failing, cause, kind and tag; failing ones with " +
+      "error, begin, host and cause. Use it to find a monitor, or to list what is broken.",
     scope: "targets:read",
     input: schema.ListInput,
     output: schema.ListOutput,
