@@ -322,7 +322,10 @@ export const Target = Shape("Target", "A target; secrets are masked as ***", {
         name: Text("Name of the channel", "On call"),
         tags: Type.Array(Type.String({ examples: ["production"] }), { description: "Tags of its route that match" }),
       }),
-      { description: "In the reply of its own route: channels that the target notifies by its tags alone. Read-only" },
+      {
+        description:
+          "In the reply of its own route: channels that the target notifies by its tags alone; absent without",
+      },
     ),
   ),
   warnings: Type.Array(Text("A sentence", "The certificate of shop.example.org expires in 9 days."), {
