@@ -71,7 +71,7 @@ export const ExplainOutput = Closed({
   started_at: described(Timestamp, "First failing check"),
   resolved_at: absent(described(Timestamp, "End")),
   error: absent(customerText("error of a failing check")),
-  cause: absent(customerText("what it has in common with other failing monitors; list_monitors takes it as cause")),
+  cause: absent(customerText("what it shares with other failing monitors; list_monitors takes it as cause")),
   monitors_with_cause: absent(Integer("Failing monitors with this cause")),
   explanation: Type.Array(customerText("a sentence"), {
     description: "In words",

@@ -104,7 +104,7 @@ export const ListOutput = Closed({
       last_checked_at: LastChecked,
     }),
     {
-      description: "Newest monitor first. since, host, error, cause (unless it is host): of failing ones",
+      description: "Newest first. since, host, error, cause (unless it is host): of failing ones",
     },
   ),
   total: Integer("Matches on all pages"),
