@@ -1,4 +1,4 @@
-// The rules of the house about who may import whom; ARCHITECTURE.md says why. Run by npm run verify.
+// The rules of the house about who may import whom; ARCHITECTURE.md says why. Read by infra/scripts/dependencies.mjs.
 
 const fs = require("node:fs");
 const path = require("node:path");
@@ -166,13 +166,4 @@ module.exports = {
       to: { path: `${src}/app\\.ts$` },
     },
   ],
-  options: {
-    // Packages meet each other as compiled output: it is where a path ends, not where one begins.
-    doNotFollow: { path: "node_modules|/dist/" },
-    exclude: { path: "^test/dist/" },
-    tsPreCompilationDeps: true,
-    tsConfig: { fileName: "tsconfig.json" },
-    enhancedResolveOptions: { exportsFields: ["exports"], conditionNames: ["import", "types", "default", "node"] },
-    reporterOptions: { text: { highlightFocused: true } },
-  },
 };

@@ -211,3 +211,26 @@ t.test("the checker of expressions names one that is not linear, and one that no
     ],
   );
 });
+
+t.test("the checker of imports names each that a rule forbids", (t) => {
+  const clone = t.testdir({
+    packages: {
+      shared: { src: { "a.ts": 'import "./b.ts";', "b.ts": 'export * from "./c.ts";', "c.ts": 'import "./a.ts";' } },
+      agent: { src: { "d.ts": 'import type {} from "../../cli/src/e.ts";\nimport "./none.ts";' } },
+      cli: { src: { "e.ts": 'import "node:fs";' } },
+    },
+  });
+  const { status, stdout } = spawnSync(process.execPath, [join(root, "infra/scripts/dependencies.mjs"), clone], {
+    encoding: "utf8",
+  });
+  t.equal(status, 1);
+  const agent = "packages/agent/src/d.ts imports";
+  const circle = ["a", "b", "c", "a"].map((name) => `packages/shared/src/${name}.ts`).join(" → ");
+  t.strictSame(stdout.trim().split("\n"), [
+    `agent-imports-shared-only: ${agent} packages/cli/src/e.ts. The agent is published by itself.`,
+    `no-unresolvable: ${agent} ./none.ts. The import leads nowhere.`,
+    `no-cycles: ${circle}`,
+    "3 forbidden imports in 5 files",
+  ]);
+  t.end();
+});
