@@ -69,11 +69,37 @@ let asked = 0;
 let refused: string[] = [];
 let before = "";
 
+/** Granted changes since the last snapshot of an organisation that none of them concerns. */
+let granted: string[] = [];
+let bystander = { orgId: "", rows: "" };
+
 /** Compares the database with the snapshot before the refused requests; later fixtures are created after it. */
 async function nothingChanged(t: Test): Promise<void> {
   if (refused.length > 0)
     t.equal(await snapshots.whole(), before, `not a row has changed by any of: ${refused.join("; ")}`);
   refused = [];
+}
+
+/** The same for the granted changes and the rows of the organisation beside them. */
+async function bystanderUnchanged(t: Test): Promise<void> {
+  if (granted.length > 0)
+    t.equal(
+      await snapshots.of(bystander.orgId),
+      bystander.rows,
+      `nothing of anybody else's has changed by any of: ${granted.join("; ")}`,
+    );
+  granted = [];
+}
+
+/** Takes the snapshot of an organisation beside a change that is granted, unless there is one from before. */
+async function watchBystander(t: Test, orgId: string, title: string): Promise<void> {
+  if (orgId !== bystander.orgId) await bystanderUnchanged(t);
+  if (granted.push(title) === 1) bystander = { orgId, rows: await snapshots.of(orgId) };
+}
+
+async function ended(t: Test): Promise<void> {
+  await nothingChanged(t);
+  await bystanderUnchanged(t);
 }
 
 async function check(t: Test, cell: Cell): Promise<{ answer: Answer; ids: string[] }> {
@@ -87,13 +113,12 @@ async function check(t: Test, cell: Cell): Promise<{ answer: Answer; ids: string
   const title = `${nameOf(route)} by ${caller.title}${named}${cell.capitals ? " in capitals" : ""}`;
   const planned = await idsFor(cell, outcome);
   const ids = planned.map((id, at) => (cell.capitals && places[at]!.thing !== "region" ? id.toUpperCase() : id));
-  const ofBystander = () =>
-    snapshots.of(caller.home.orgId === homes.other.orgId ? homes.acme.orgId : homes.other.orgId);
   const writes = route.method !== "GET";
   const changes = writes && outcome === "granted";
-  if (changes) await nothingChanged(t);
-  else if (writes && refused.push(title) === 1) before = await snapshots.whole();
-  const theirs = changes ? await ofBystander() : "";
+  if (changes) {
+    await nothingChanged(t);
+    await watchBystander(t, (caller.home.orgId === homes.other.orgId ? homes.acme : homes.other).orgId, title);
+  } else if (writes && refused.push(title) === 1) before = await snapshots.whole();
 
   const answer = await ask(caller.client, route, places, ids);
   asked++;
@@ -106,7 +131,6 @@ async function check(t: Test, cell: Cell): Promise<{ answer: Answer; ids: string
   );
   if (outcome === "INSUFFICIENT_SCOPE")
     t.equal(answer.body?.error?.details?.scope, missingScope(route, caller), `${title}: the scope that is missing`);
-  if (changes) t.equal(await ofBystander(), theirs, `${title}: nothing of anybody else's has changed`);
   if (caller.deleted && outcome === "granted")
     await sql`
       update orgs set deleted_at = now() where deleted_at is null
@@ -142,19 +166,23 @@ for (const [turn, route] of tenantRoutes.entries()) {
   const oneOf = (all: readonly Caller[]): Caller => all[turn % all.length]!;
   t.test(nameOf(route), async (t) => {
     const places = idsOf(route);
-    planted.beforeMaking = () => nothingChanged(t);
+    planted.beforeMaking = async ({ orgId }) => {
+      await nothingChanged(t);
+      if (orgId === bystander.orgId) await bystanderUnchanged(t);
+    };
     const own: Whose[] = places.map(() => "own");
     const { owner, member, viewer, bound, outsider, elsewhere, intruders, ofGone, without, only } = callers;
     const all = { route, places };
 
-    const gone = ofGone.some((caller) => answersGone(route, caller)) ? ofGone : [oneOf(ofGone)];
-    for (const caller of [oneOf(intruders), ...gone]) await check(t, { ...all, caller, whose: own });
     for (const caller of [owner, member, ...(route.scope === null ? [] : [only[route.scope]])])
       await check(t, { ...all, caller, whose: own });
     if (places.length > 0) await check(t, { ...all, caller: owner, whose: own, capitals: true });
     // New things below an organisation path belong to another organisation, which only the owner and the member reach.
     if (places[0]?.thing !== "org" || route.method === "GET")
-      for (const caller of [viewer, bound]) await check(t, { ...all, caller, whose: own });
+      for (const caller of [bound, viewer]) await check(t, { ...all, caller, whose: own });
+    // A snapshot serves refusals that follow one another.
+    const gone = ofGone.some((caller) => answersGone(route, caller)) ? ofGone : [oneOf(ofGone)];
+    for (const caller of [...gone, oneOf(intruders)]) await check(t, { ...all, caller, whose: own });
     // A token with the route's scope alone lacks every other one; of a route without a scope, one token says as much.
     const lacking = without.filter((caller) => missingScope(route, caller) !== null);
     const enough =
@@ -170,7 +198,7 @@ for (const [turn, route] of tenantRoutes.entries()) {
       });
     }
 
-    if (places.length === 0) return await nothingChanged(t);
+    if (places.length === 0) return await ended(t);
     for (const caller of [owner, oneOf([member, bound]), outsider]) {
       const foreign = caller === outsider ? homes.acme : homes.other;
       for (const [at, place] of places.entries()) {
@@ -185,7 +213,7 @@ for (const [turn, route] of tenantRoutes.entries()) {
         places.map(({ thing }) => (thing === "region" ? "own" : one)),
       );
     }
-    await nothingChanged(t);
+    await ended(t);
   });
 }
 

@@ -12,7 +12,7 @@ export class Planted {
   readonly #sql: Sql;
   readonly #kept = new Map<string, string>();
   /** Called before a fixture is created. */
-  beforeMaking: () => Promise<void> = () => Promise.resolve();
+  beforeMaking: (home: Home) => Promise<void> = () => Promise.resolve();
   constructor(sql: Sql) {
     this.#sql = sql;
   }
@@ -41,7 +41,7 @@ export class Planted {
   }
 
   async #make(thing: Thing, home: Home, parent: string): Promise<string> {
-    await this.beforeMaking();
+    await this.beforeMaking(home);
     return await make[thing](this.#sql, home, parent);
   }
 }
