@@ -17,7 +17,7 @@ import { serveHere } from "../harness/in-process.ts";
 
 const run = promisify(execFile);
 const root = fileURLToPath(new URL("../../../", import.meta.url));
-const compiler = join(dirname(createRequire(import.meta.url).resolve("typescript/package.json")), "bin/tsc");
+const compiler = join(dirname(createRequire(import.meta.url).resolve("typescript7/package.json")), "lib/tsc.js");
 
 const database = await cloneDatabase(t);
 const url = await serveHere(t, database);
@@ -47,8 +47,8 @@ const page = (await listed.json()) as Json<paths["/api/v1/targets"]["get"]["resp
 console.log(JSON.stringify([made.status, target.name, target.interval, page.items[0]!.id === target.id, secured.type]));
 `,
   );
-  const options = ["--strict", "--target", "es2022", "--module", "nodenext", "--types", "node", "--outDir", dir];
-  await run(process.execPath, [compiler, ...options, join(dir, "client.ts")], { cwd: root }).catch(
+  const options = "--strict --target es2022 --module nodenext --types node --ignoreConfig --skipLibCheck".split(" ");
+  await run(process.execPath, [compiler, ...options, "--outDir", dir, join(dir, "client.ts")], { cwd: root }).catch(
     (error: { stdout?: string }) => t.fail(error.stdout ?? String(error)),
   );
   const { stdout } = await run(process.execPath, [join(dir, "client.js"), url, olga.token]);
