@@ -271,16 +271,16 @@ t.test("valid ones, as large as they may be", async (t) => {
   const all = (await sql<{ id: string }[]>`select id from targets where org_id = ${olga.orgId} limit 10000`).map(
     ({ id }) => id,
   );
-  for (const action of ["disable", "enable", "tag_add", "delete"]) {
-    const tags = action === "tag_add" ? { tags: ["all"] } : {};
+  // All read their ids alike; one changes rows, the other removes them.
+  for (const action of ["disable", "delete"]) {
     const answer: Json = await send(
       action,
       "POST",
       "/api/v1/targets/bulk-action",
       olga.token,
-      JSON.stringify({ ids: all, action: { type: action, ...tags } }),
+      JSON.stringify({ ids: all, action: { type: action } }),
     );
-    t.equal(answer.status, 200, action);
+    t.strictSame([answer.status, answer.body?.succeeded?.length], [200, 10_000], action);
     t.ok(isShort(answer.delay), `${action}: ${answer.delay.toFixed(0)} ms`);
   }
 });

@@ -193,9 +193,10 @@ t.test("two bulk creates at once", async (t) => {
   t.equal(await total(), 600);
 });
 
-t.test("10,000 targets in one transaction, changed and deleted by one action each", async (t) => {
+// As many as the limits allow are sent by faults/hostile.test.ts.
+t.test("2,500 targets in one transaction, changed and deleted by one action each", async (t) => {
   const channel = await webhookTo(caller, "https://hooks.example.org/");
-  const body = Array.from({ length: 10_000 }, (_, at) =>
+  const body = Array.from({ length: 2_500 }, (_, at) =>
     http(`target ${at}`, { tags: ["bulk", `t${at % 7}`], alerts: [{ channel_id: channel }] }),
   );
   const timed = async <T>(what: string, work: () => Promise<T>): Promise<T> => {
@@ -210,14 +211,14 @@ t.test("10,000 targets in one transaction, changed and deleted by one action eac
     made.body.map((target: { name: string }) => target.name),
     body.map((target) => target.name),
   );
-  t.equal(await total(), 10_000);
+  t.equal(await total(), 2_500);
   const ids: string[] = made.body.map((target: { id: string }) => target.id);
   matchObject(
     t,
     await sql`
       select count(*)::int as count, count(distinct xmin::text)::int as transactions from targets
       where org_id = ${caller.orgId}`,
-    [{ count: 10_000, transactions: 1 }],
+    [{ count: 2_500, transactions: 1 }],
   );
   for (const [what, action] of [
     ["disable", { type: "disable" }],
@@ -226,7 +227,7 @@ t.test("10,000 targets in one transaction, changed and deleted by one action eac
     ["delete", { type: "delete" }],
   ] as const) {
     const done = await timed(what, () => act(ids, action));
-    t.strictSame([done.status, done.body.succeeded.length, done.body.failed.length], [200, 10_000, 0], what);
+    t.strictSame([done.status, done.body.succeeded.length, done.body.failed.length], [200, 2_500, 0], what);
   }
   t.equal(await total(), 0);
 });
