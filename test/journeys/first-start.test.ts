@@ -110,35 +110,10 @@ t.test("an empty folder becomes a running service, and stays one over a second s
   });
 });
 
-const asRoot = process.getuid?.() === 0 ? false : "needs root";
+const isRoot = process.getuid?.() === 0;
 const npm = process.env["npm_execpath"] ?? fs.realpathSync(execFileSync("which", ["npm"], { encoding: "utf8" }).trim());
 
-t.test("npm start stops everything when its own process is asked to", async (t) => {
-  const folder = tempFolder(t, "npm-start");
-  // Root stops it by SIGINT in the next test.
-  for (const signal of asRoot === false ? (["SIGTERM"] as const) : (["SIGTERM", "SIGINT"] as const)) {
-    const port = await freePort();
-    const clone = fileURLToPath(new URL("../../..", import.meta.url));
-    const env = { SM_DATA__DIR: join(folder, "data"), SM_SERVER__BIND: `127.0.0.1:${port}`, HOME: folder };
-    const started = startProgram(t, npm, ["start"], { cwd: clone, env });
-    await waitFor("npm start to be ready", () => /is ready:/.test(started.complaints()));
-    t.notMatch(started.complaints(), "compiling", "what the tests run on is not compiled again beside them");
-    const postmaster = postmasterOf(folder)!;
-    reap(postmaster);
-    if (signal === "SIGTERM") {
-      const words = ["run", "-s", "statusmesh", "--", "bootstrap-owner"];
-      const command = startProgram(t, npm, words, { cwd: clone, env });
-      t.equal(await command.ended, 0, "the command that the service prints works as it is typed");
-      t.match(command.log.join("\n"), `http://localhost:${port}/sign-in/`);
-    }
-    await started.stop(signal);
-    await waitFor(`the database to end after ${signal}`, () => !isAlive(postmaster));
-    await t.rejects(fetch(`http://127.0.0.1:${port}/healthz`), `nothing listens after ${signal}`);
-    spare(postmaster);
-  }
-});
-
-t.test("root in a folder that only root enters: npm start and npm test simply work", { skip: asRoot }, async (t) => {
+t.test("npm start and npm test in a clone that only its owner enters", async (t) => {
   // A copy with what is installed and compiled, as a clone is after its first start. Links keep it on the same disk.
   const checkout = fileURLToPath(new URL("../../..", import.meta.url));
   const home = fs.mkdtempSync(join(checkout, ".build/home-"));
@@ -162,29 +137,39 @@ t.test("root in a folder that only root enters: npm start and npm test simply wo
   const api = connect(t, `http://127.0.0.1:${port}`, token);
   const link = join(clone, "data/postgres");
   t.teardown(() => fs.existsSync(link) && fs.rmSync(dirname(fs.realpathSync(link)), { recursive: true, force: true }));
+  const command = async (...words: string[]): Promise<string> => {
+    const started = startProgram(t, npm, ["run", "-s", "statusmesh", "--", ...words], { cwd: clone, env });
+    await started.ended;
+    return started.log.join("\n");
+  };
   let target: string | null = null;
-  for (const start of ["first", "second"]) {
-    const started = startProgram(t, npm, ["start"], { cwd: clone, env: env });
-    await waitFor(`the ${start} start`, () => /is ready:/.test(started.complaints()));
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    const started = startProgram(t, npm, ["start"], { cwd: clone, env });
+    await waitFor("npm start to be ready", () => /is ready:/.test(started.complaints()));
+    t.notMatch(started.complaints(), "compiling", "what is compiled is not compiled again");
     const cluster = fs.realpathSync(link);
-    t.match(cluster, /^\/var\/lib\/statusmesh\/statusmesh-\w+\/postgres$/);
-    matchObject(t, started.log.join("\n"), cluster, "the log says where the database is");
-    reap(postmasterOf(clone)!);
+    if (isRoot) {
+      t.match(cluster, /^\/var\/lib\/statusmesh\/statusmesh-\w+\/postgres$/, "where PostgreSQL's own user enters");
+      matchObject(t, started.log.join("\n"), cluster, "the log says where the database is");
+    }
+    const postmaster = postmasterOf(clone)!;
+    reap(postmaster);
     const check = { type: "tcp", host: "127.0.0.1", port };
     target ??= (await api.post("/api/v1/targets", { name: "Kept", check, interval: 10 })).body.id as string;
     await waitFor("a result", async () => (await api.get(`/api/v1/targets/${target}/results`)).body.total > 0);
-    if (start === "first") {
-      const doctor = startProgram(t, npm, ["run", "-s", "statusmesh", "--", "doctor"], { cwd: clone, env: env });
-      await doctor.ended;
-      t.match(doctor.log.join("\n"), new RegExp(`database .*embedded, in ${cluster}`), "doctor says it too");
+    if (signal === "SIGTERM") {
+      t.match(await command("doctor"), new RegExp(`database .*embedded, in ${cluster}`), "doctor says it too");
+      const printed = await command("bootstrap-owner");
+      t.match(printed, `http://localhost:${port}/sign-in/`, "the command that the service prints works as it is typed");
     }
-    const postmaster = postmasterOf(clone)!;
-    t.equal(await started.stop("SIGINT"), 0);
-    await waitFor("the database to end", () => !isAlive(postmaster));
-    await t.rejects(fetch(`http://127.0.0.1:${port}/healthz`), "nothing listens after SIGINT");
+    const ending = await started.stop(signal);
+    if (signal === "SIGINT") t.equal(ending, 0);
+    await waitFor(`the database to end after ${signal}`, () => !isAlive(postmaster));
+    await t.rejects(fetch(`http://127.0.0.1:${port}/healthz`), `nothing listens after ${signal}`);
     spare(postmaster);
   }
-  const tests = startProgram(t, npm, ["test", "--", "testing/postgres.test"], { cwd: clone, env: { HOME: home } });
+  const words = ["test", "--", "commands/distribute.test"];
+  const tests = startProgram(t, npm, words, { cwd: clone, env: { HOME: home } });
   t.equal(await tests.ended, 0, tests.log.join("\n"));
   t.match(tests.log.join("\n"), /^[1-9]\d* passed, 0 failed$/m);
 });
