@@ -67,7 +67,7 @@ export function mailHtml(words: MailWords): string {
     )
     .join("\n");
   return `<!doctype html>
-<html lang="${lang}" dir="${dir}">
+<html lang="${lang}"${dir === "rtl" ? ' dir="rtl"' : ""}>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width,initial-scale=1">
