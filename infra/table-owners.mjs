@@ -90,7 +90,11 @@ export const folders = {
       ],
       "active maintenance windows": ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
       "name of the monitor, and whether it keeps failed responses": ["targets"],
-      "incidents on status pages": ["status_page_components"],
+      "incidents on status pages, and whether these show them": [
+        "incident_publications",
+        "status_page_components",
+        "status_pages",
+      ],
     },
   },
   "alerting/snoozes": { owns: ["snoozes"], joins: { "monitors that a snooze names": ["targets"] } },
@@ -126,6 +130,7 @@ export const folders = {
       "states that are set by hand": ["component_states"],
       "messages of pages, from the timeline of incidents": [
         "incident_events",
+        "incident_publications",
         "incident_updates",
         "incidents",
         "status_page_components",
@@ -224,9 +229,11 @@ export const folders = {
       "a page in one statement": [
         "component_states",
         "incident_outages",
+        "incident_publications",
         "incident_updates",
         "incidents",
         "status_page_components",
+        "status_pages",
         "targets",
       ],
     },
@@ -276,6 +283,11 @@ export const folders = {
       "an owner, with whose rights a report is read": ["memberships"],
     },
   },
+  "publishing/publications": {
+    owns: ["incident_publications"],
+    joins: { "pages with the monitor of an incident": ["incidents", "status_page_components", "status_pages"] },
+    writes: { "an incident that is published on all pages, or on none": ["incidents"] },
+  },
   "publishing/shares": {
     owns: ["shares"],
     joins: { "a link of a deleted organisation is not found": ["orgs"], "the shared monitor, locked": ["targets"] },
@@ -290,7 +302,11 @@ export const folders = {
       "status_page_logos",
       "status_pages",
     ],
-    joins: { "name, state and organisation of a component": ["orgs", "target_states", "targets"] },
+    joins: {
+      "name, state and organisation of a component": ["orgs", "target_states", "targets"],
+      "incidents that a page never published": ["incidents"],
+    },
+    writes: { "they stay unpublished when the page publishes all": ["incident_publications"] },
   },
   "monitoring/targets": {
     owns: [

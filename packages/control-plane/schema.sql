@@ -684,6 +684,7 @@ create table incidents (
   hold_parent uuid,
   hold_since timestamp with time zone,
   members jsonb,
+  visibility text not null default 'automatic'::text,
   PRIMARY KEY (id),
   CHECK ((closed_by = ANY (ARRAY['engine'::text, 'person'::text, 'pause'::text]))),
   CHECK ((engine_severity = ANY (ARRAY['minor'::text, 'major'::text]))),
@@ -694,6 +695,7 @@ create table incidents (
   CHECK (((ended_at IS NULL) = (outage_since IS NOT NULL))),
   CHECK ((peak_impact = ANY (ARRAY['degraded'::text, 'partial_outage'::text, 'major_outage'::text]))),
   CHECK ((severity = ANY (ARRAY['minor'::text, 'major'::text, 'critical'::text]))),
+  CHECK ((visibility = ANY (ARRAY['automatic'::text, 'public'::text, 'internal'::text]))),
   FOREIGN KEY (acknowledged_by) REFERENCES users(id) ON DELETE SET NULL,
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
   FOREIGN KEY (target_id) REFERENCES targets(id) ON DELETE CASCADE
@@ -1491,6 +1493,21 @@ CREATE INDEX component_states_by_outage ON component_states USING btree (outage_
 CREATE INDEX component_states_by_time ON component_states USING btree (started_at);
 CREATE UNIQUE INDEX component_states_now ON component_states USING btree (component_id) WHERE (ended_at IS NULL);
 
+create table incident_publications (
+  incident_id uuid not null,
+  page_id uuid not null,
+  org_id uuid not null,
+  published_at timestamp with time zone,
+  withdrawn_at timestamp with time zone,
+  PRIMARY KEY (incident_id, page_id),
+  FOREIGN KEY (incident_id) REFERENCES incidents(id) ON DELETE CASCADE,
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE
+);
+CREATE INDEX incident_publications_by_org ON incident_publications USING btree (org_id);
+CREATE INDEX incident_publications_by_page ON incident_publications USING btree (page_id);
+CREATE INDEX incident_publications_by_time ON incident_publications USING btree (COALESCE(withdrawn_at, published_at)) WHERE (COALESCE(withdrawn_at, published_at) IS NOT NULL);
+
 create table reader_tokens (
   id uuid not null,
   org_id uuid not null,
@@ -1629,6 +1646,8 @@ create table status_pages (
   access_password text,
   access_revision integer not null default 0,
   private_since timestamp with time zone,
+  publish jsonb not null default '{"mode": "always", "after_minutes": null}'::jsonb,
+  publish_since timestamp with time zone,
   revision bigint not null default 0,
   managed jsonb,
   PRIMARY KEY (id),

@@ -98,6 +98,8 @@ export const goodBodies = ({
       { target_id: targetId, days: [{ date: new Date(Date.now() - 86_400_000).toISOString().slice(0, 10), up: 1440 }] },
     ],
   },
+  "POST /api/v1/incidents/{id}/publish": {},
+  "POST /api/v1/incidents/{id}/unpublish": {},
   "POST /api/v1/incidents/bulk-action": { ids: [incidentId], action: { type: "acknowledge" } },
   "POST /api/v1/maintenance": {
     title: "Upgrade",

@@ -405,6 +405,74 @@ t.test(
   },
 );
 
+/** Every reply of a public page as a text, without what differs at each request. */
+async function snapshotOf(page: Planted, about: string): Promise<Record<string, string>> {
+  await owner.patch(`/api/v1/status-pages/${page.id}`, { branding: { about } });
+  await waitFor("the present page", async () => (await visitor.get(`/status/${page.slug}`)).text.includes(about));
+  const [place] = placesOf(page);
+  const all = requestsOf(page).filter(({ method, gated }) => gated && method === "GET");
+  const texts: Record<string, string> = {};
+  for (const { path } of all) {
+    const { status, text } = await visitor.send("GET", place.at(path), {
+      headers: { traceparent: `00-${"12".repeat(16)}-${"34".repeat(8)}-01` },
+    });
+    const times = /("generated_at":")[^"]+|(<lastBuildDate>)[^<]+|(datetime=")[^"]+|(\) at )\S+/g;
+    texts[path] = `${status} ${text.replaceAll(about, "about").replaceAll(times, "$1$2$3$4")}`
+      .replaceAll(/"time":"[^"]+"/g, "")
+      .replaceAll(/\d\d:\d\d(?= UTC)|title="[^"]*UTC"/g, "");
+  }
+  return texts;
+}
+
+t.test("an incident that was not published leaves no trace at any address, and a withdrawn one none", async (t) => {
+  const page = await planted("seychelles", "islands", { mode: "public" });
+  await owner.patch(`/api/v1/status-pages/${page.id}`, { publish: { mode: "manual" } });
+  await sql`delete from incident_updates where incident_id = ${page.incident}`;
+  const began = new Date(Date.now() - 11_111_000);
+  await sql`
+    update incidents set target_id = (select target_id from incidents where id = ${hidden.incident}), ended_at = now(),
+      outage_since = null where id = ${page.incident}`;
+  const before = await snapshotOf(page, "about 1");
+  // A monitor and a group with everything that visitors could see.
+  await sql`
+    update incidents set target_id = ${page.component}, started_at = ${began}, opened_at = ${began}, created_at = now(),
+      ended_at = null, outage_since = ${began}, public_title = 'seychelles outage', peak_impact = 'major_outage'
+    where id = ${page.incident}`;
+  await sql`
+    insert into incident_outages (incident_id, org_id, started_at, impact)
+    values (${page.incident}, ${home.orgId}, ${began}, 'major_outage')`;
+  await sql`
+    insert into incident_updates (id, org_id, incident_id, phase, message, created_at)
+    values (${newId()}, ${home.orgId}, ${page.incident}, 'identified', 'seychelles words', now())`;
+  t.strictSame(await snapshotOf(page, "about 2"), before, "unpublished");
+  const path = `/api/v1/incidents/${page.incident}`;
+  const posted = await owner.post(`${path}/updates`, { phase: "identified", message: "seychelles more" });
+  matchObject(t, posted, { status: 201, body: { published: false } });
+  matchObject(t, await owner.post(`${path}/acknowledge`), { status: 200, body: { published: false } });
+  t.strictSame(await snapshotOf(page, "about 3"), before, "neither an update nor an acknowledgement publishes");
+  matchObject(t, await owner.post(`${path}/publish`), {
+    status: 200,
+    body: { published: true, visibility: "public", publications: [{ page_id: page.id, published_at: /T/ }] },
+  });
+  const shown = await snapshotOf(page, "about 4");
+  const same = Object.keys(before).filter((one) => shown[one] === before[one]);
+  t.strictSame(
+    same.filter((one) => !/subscri|maintenance|api.status-page.islands$/.test(one)),
+    [],
+    "everything that has states or incidents differs",
+  );
+  const feed = await visitor.get("/status/islands/api/public/v1/incidents.rss");
+  const date = /<pubDate>(.+)<\/pubDate>/.exec(feed.text)![1]!;
+  t.ok(Date.now() - Date.parse(date) < 600_000, "the date in the feed is that of the publication");
+  await owner.post(`${path}/unpublish`, { page_ids: [page.id] });
+  t.strictSame(await snapshotOf(page, "about 5"), before, "withdrawn");
+  matchObject(t, (await owner.get(path)).body, { published: false, publications: [{ published_at: null }] });
+  matchObject(t, (await owner.get(`${path}/explain`)).body, { publications: [{ published_at: null }] });
+  await owner.patch(`/api/v1/status-pages/${page.id}`, { publish: { mode: "always" } });
+  const still = JSON.stringify(await snapshotOf(page, "about 6"));
+  t.notMatch(still, /seychelles (?:outage|words|more)/, "and it stays so where every incident is published");
+});
+
 t.test("a one-click unsubscription passes the gate and shows nothing", async (t) => {
   const done = await visitor
     .with({ accept: "text/html" })

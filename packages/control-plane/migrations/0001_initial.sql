@@ -1127,6 +1127,8 @@ create table incidents (
   hold_since         timestamptz,
   -- Of a group, while it lasts and as it was last: {down, degraded, known, first: [{target_id, monitor_name}]}.
   members            jsonb,
+  -- Whether status pages show it: public, internal, or automatic: as the page publishes.
+  visibility         text not null default 'automatic' check (visibility in ('automatic', 'public', 'internal')),
   constraint incidents_outage check ((ended_at is null) = (outage_since is not null))
 );
 -- What groups were judged by last, for lists and for the next time. `maintained`: a hash of the members under
@@ -1551,6 +1553,10 @@ create table status_pages (
   access_revision       integer not null default 0,
   -- Since when the page is private; null for a public one. Who subscribed before is outside.
   private_since         timestamptz,
+  -- Which incidents the page shows: {mode, after_minutes}.
+  publish               jsonb not null default '{"mode": "always", "after_minutes": null}',
+  -- Since when the mode is not always; null while it is. Incidents from before are published.
+  publish_since         timestamptz,
   -- Changes with each change of the page, its components, its logos or its domain.
   revision              bigint not null default 0,
   managed               jsonb
@@ -1582,6 +1588,23 @@ create table status_page_components (
 create index status_page_components_by_target on status_page_components (target_id);
 -- Counts of an organisation against its quotas.
 create index status_page_components_by_org on status_page_components (org_id, page_id, id);
+
+-- Incidents that were published or withdrawn on a page. Without a row the visibility of the incident decides, then the
+-- mode of the page.
+create table incident_publications (
+  incident_id  uuid not null references incidents on delete cascade,
+  page_id      uuid not null references status_pages on delete cascade,
+  org_id       uuid not null references orgs on delete cascade,
+  -- Null: the page does not show it.
+  published_at timestamptz,
+  -- When a published incident was withdrawn.
+  withdrawn_at timestamptz,
+  primary key (incident_id, page_id)
+);
+create index incident_publications_by_page on incident_publications (page_id);
+create index incident_publications_by_org on incident_publications (org_id);
+create index incident_publications_by_time on incident_publications ((coalesce(withdrawn_at, published_at)))
+  where coalesce(withdrawn_at, published_at) is not null;
 
 -- Tokens of programs that read the data or the images of a private page. They end when its mode changes.
 create table reader_tokens (

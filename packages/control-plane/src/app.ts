@@ -116,6 +116,8 @@ import { readerTokenRoutes } from "./publishing/status-pages/reader-token-api.ts
 import { statusPageRoutes } from "./publishing/status-pages/api.ts";
 import { reportRoutes } from "./publishing/reports/api.ts";
 import { reportPages } from "./publishing/reports/pages.ts";
+import { publicationRoutes } from "./publishing/publications/api.ts";
+import { publicationTools } from "./publishing/publications/tools.ts";
 import { statusPageTools } from "./publishing/status-pages/tools.ts";
 import { statusPagesPages } from "./publishing/status-pages/pages.ts";
 import { notifyPages } from "./publishing/status-pages/service.ts";
@@ -169,6 +171,7 @@ export function allRoutes({
     ...monitorMetricRoutes,
     ...searchRoutes,
     ...incidentRoutes,
+    ...publicationRoutes,
     ...acknowledgeRoutes,
     ...updateTemplateRoutes,
     ...certificateRoutes,
@@ -212,6 +215,7 @@ export function allTools({ hub, moreTools = [] }: Pick<AppOptions, "hub" | "more
     ...incidentTools({ causesOf, monitorStates }),
     ...maintenanceTools,
     ...statusPageTools,
+    ...publicationTools,
     ...orgTools,
     ...pipelineTools(hub),
     ...moreTools,

@@ -46,6 +46,7 @@ import {
   sendMails,
   type WebhookSender,
 } from "./publishing/subscribers/engine.ts";
+import { isPublicationDue, publishDue } from "./publishing/publications/service.ts";
 import { areReportsDue, sendMonthlyReports } from "./publishing/reports/monthly.ts";
 import { type Job, startJobs } from "./platform/jobs/runner.ts";
 import type { Log } from "./platform/process/log.ts";
@@ -129,6 +130,7 @@ const periodicJobs = (
   { name: "flapping", everyMs: 5_000, isDue: isFlappingDue, run: settleFlapping },
   { name: "maintenance", everyMs: 1_000, isDue: isMaintenanceDue, run: followMaintenance },
   { name: "maintenance-occurrences", everyMs: 600_000, run: generateOccurrences },
+  { name: "publications", everyMs: 5_000, isDue: isPublicationDue, run: publishDue },
   { name: "subscriber-news", everyMs: 5_000, isDue: isNewsDue, run: announce },
   { name: "subscriber-mails", everyMs: subscribersEveryMs, isDue: areMessagesDue, run: sendMails },
   { name: "subscriber-webhooks", everyMs: subscribersEveryMs, isDue: areMessagesDue, run: () => webhooks.start() },

@@ -106,6 +106,8 @@ const otherIds: Readonly<Record<string, readonly IdPlace[]>> = {
   "POST /api/v1/config/adopt": [{ place: "/id", thing: "target", refusal: "NOT_FOUND" }],
   "POST /api/v1/config/detach": [{ place: "/id", thing: "target", refusal: "NOT_FOUND" }],
   "POST /api/v1/import/history": [{ place: "/items/0/target_id", thing: "target", refusal: "TARGET_NOT_FOUND" }],
+  "POST /api/v1/incidents/{id}/publish": [{ place: "/page_ids/0", thing: "page", refusal: "STATUS_PAGE_NOT_FOUND" }],
+  "POST /api/v1/incidents/{id}/unpublish": [{ place: "/page_ids/0", thing: "page", refusal: "STATUS_PAGE_NOT_FOUND" }],
   "POST /api/v1/incidents": [{ place: "/target_id", thing: "target", refusal: "TARGET_NOT_FOUND" }],
   "POST /api/v1/incidents/bulk-action": [{ place: "/ids/0", thing: "incident", refusal: "none" }],
   "GET /api/v1/incidents": [{ place: "?target_id", thing: "target", refusal: "none" }],

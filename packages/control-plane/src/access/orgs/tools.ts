@@ -12,9 +12,7 @@ export const orgTools: Tool[] = [
   tool({
     name: "get_org_usage",
     title: "Usage and limits",
-    description:
-      "How much of its plan the organisation uses, and its limits. Use it before the user adds monitors, or when a " +
-      "limit refused something.",
+    description: "How much of its plan the organisation uses, and its limits.",
     scope: "targets:read",
     input: Closed({}),
     output: Closed({

@@ -22,6 +22,8 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/incidents": "Reported incident",
   "POST /api/v1/incidents/{id}/acknowledge": "Acknowledged incident",
   "DELETE /api/v1/incidents/{id}/acknowledgement": "Undid acknowledgement of incident",
+  "POST /api/v1/incidents/{id}/publish": "Published the incident of",
+  "POST /api/v1/incidents/{id}/unpublish": "Withdrew the incident of",
   "POST /api/v1/incidents/{id}/resolve": "Closed incident",
   "POST /api/v1/incidents/{id}/notifications/{delivery_id}/retry": "Sent a notification again of incident",
   "PATCH /api/v1/incidents/{id}": "Changed incident",

@@ -4,14 +4,7 @@ import { Closed, paging, slicePage, Text } from "../../platform/http/wire.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IncidentEvent, IncidentEventPage } from "./event-schema.ts";
-import {
-  IncidentCreate,
-  IncidentUpdate,
-  IncidentUpdatePage,
-  Narration,
-  NewNote,
-  NewUpdate,
-} from "./narration-schema.ts";
+import { IncidentCreate, IncidentUpdatePage, Narration, NewNote, NewUpdate, PostedUpdate } from "./narration-schema.ts";
 import {
   BulkIncidentAction,
   BulkIncidentOutcome,
@@ -149,7 +142,7 @@ export const incidentRoutes: Route[] = [
       "Appears on the status pages of the monitor, also after the end. Phase `resolved` is advisory: check " +
       "results close an incident. An incident has at most 100 updates.",
     body: NewUpdate,
-    replies: { 201: IncidentUpdate },
+    replies: { 201: PostedUpdate },
     errors: ["INCIDENT_NOT_FOUND", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params, body }) =>
       createdIn(`/api/v1/incidents/${params.id}/updates#`, await service.postUpdate(ctx, params.id, body)),

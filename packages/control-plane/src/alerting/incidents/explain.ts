@@ -6,7 +6,7 @@ import { channelStates } from "./channel-states.ts";
 import { selectNoticePlan } from "./channel-states-queries.ts";
 import { current } from "./replay.ts";
 import { inWords } from "./explain-words.ts";
-import { findIncident, incidentNotFound } from "./find.ts";
+import { findIncident, incidentNotFound, presentIncident } from "./find.ts";
 import { selectHolds } from "./hold-queries.ts";
 import { selectActiveWindow } from "./maintenance-queries.ts";
 import * as queries from "./queries.ts";
@@ -45,6 +45,7 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
     region_policy: target.region_policy,
     alert_confirmations: target.alert_confirmations,
     ...explainVotes(target, state, new Set(disabled), now),
+    publications: presentIncident(incident).publications,
     maintenance: window === null ? null : { id: window.id, title: window.title, ends_at: iso(window.ends_at) },
     held: held.map(isoTimes),
     channels: await withDeviceNames(ctx, channels),

@@ -45,6 +45,12 @@ export function presentIncident(row: queries.IncidentRow): Incident {
     regions_up: row.regions_up,
     public_title: row.public_title,
     public_description: row.public_description,
+    visibility: row.visibility,
+    published: row.publications.some((page) => page.published_at !== null),
+    publications: row.publications.map(({ published_at: at, ...page }) => ({
+      ...page,
+      published_at: at === null ? null : new Date(at).toISOString(),
+    })),
     created_at: iso(row.created_at),
     updated_at: iso(row.updated_at),
     flapping: row.flapping === null ? null : { since: row.flapping.since, changes: row.flapping.changes },

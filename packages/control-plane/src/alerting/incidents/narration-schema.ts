@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { IdText, Lines } from "@statusmesh/shared/text";
-import { described, Id, nullable, OneOf, PageOf, Shape, Text, Timestamp } from "../../platform/http/wire.ts";
+import { described, Flag, Id, nullable, OneOf, PageOf, Shape, Text, Timestamp } from "../../platform/http/wire.ts";
 import { Actor } from "./event-schema.ts";
 import { MessageLines, phases, TitleLine } from "../update-templates/schema.ts";
 import { severities } from "./schema.ts";
@@ -109,5 +109,11 @@ export const IncidentUpdate = Shape("IncidentUpdate", "A public update of an inc
   created_at: Timestamp,
 });
 export type IncidentUpdate = Static<typeof IncidentUpdate>;
+
+export const PostedUpdate = Shape("PostedIncidentUpdate", "A new public update", {
+  ...IncidentUpdate.properties,
+  published: Flag("False: no status page shows the incident, so visitors do not see the update either"),
+});
+export type PostedUpdate = Static<typeof PostedUpdate>;
 
 export const IncidentUpdatePage = PageOf(IncidentUpdate);

@@ -10,10 +10,10 @@ import type { IncidentEvent } from "./event-schema.ts";
 import { actorOf, appendEvents, newestEvent } from "./events.ts";
 import { lockEvidence } from "./evidence.ts";
 import { raiseAsPerson } from "./evidence-decisions.ts";
-import { findIncident } from "./find.ts";
+import { findIncident, presentIncident } from "./find.ts";
 import { recorded } from "./lifecycle.ts";
 import * as queries from "./lifecycle-queries.ts";
-import type { IncidentUpdate, Narration, NewNote, NewUpdate } from "./narration-schema.ts";
+import type { IncidentUpdate, Narration, NewNote, NewUpdate, PostedUpdate } from "./narration-schema.ts";
 import { type IncidentRow, selectIncident } from "./queries.ts";
 import type { Incident } from "./schema.ts";
 
@@ -64,15 +64,16 @@ export async function postUpdate(
   incidentId: string,
   update: NewUpdate,
   { notify = true }: { notify?: boolean } = {},
-): Promise<IncidentUpdate> {
+): Promise<PostedUpdate> {
   requireScope(ctx, "incidents:write");
   return await inTransaction(ctx, async (tx) => {
     await lockEvidence(tx, [(await findIncident(tx, incidentId)).target_id]);
-    const { monitor_name } = await findIncident(tx, incidentId);
+    const incident = await findIncident(tx, incidentId);
+    const { monitor_name } = incident;
     await takeOne(tx, "max_updates_per_incident", () => queries.countUpdates(tx.sql, ctx.orgId, incidentId));
     const after = await writeUpdate(tx, incidentId, update, notify);
     await record(tx, { resourceId: after.id, after: { ...after, monitor_name } });
-    return after;
+    return { ...after, published: presentIncident(incident).published };
   });
 }
 

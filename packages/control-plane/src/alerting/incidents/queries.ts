@@ -15,6 +15,7 @@ import {
 import { type Cause, causeError, causeTables } from "../../platform/db/causes.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import { severityOrder } from "../channels/service.ts";
+import { publicationsOf } from "./publication-queries.ts";
 import { flappingOf } from "./hold-queries.ts";
 import type { StoredFlapping } from "./flapping-queries.ts";
 import type { OutageTimes } from "./outages.ts";
@@ -24,6 +25,8 @@ import type { GroupMembers, Impact, Incident, Severity } from "./schema.ts";
 type Derived =
   | "diagnosis"
   | "state"
+  | "published"
+  | "publications"
   | "peak_severity"
   | "duration_secs"
   | "past_outage_secs"
@@ -39,6 +42,7 @@ export interface IncidentRow extends Shown, OutageTimes {
   down_severity: Exclude<Severity, "minor">;
   flapping: StoredFlapping | null;
   members: GroupMembers | null;
+  publications: { page_id: string; page_name: string; published_at: string | null }[];
   imported: boolean;
   /** As results have it. */
   diagnosis: string | null;
@@ -50,7 +54,7 @@ const columns = (sql: Db) => sql`
   i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.diagnosis, i.members,
   i.regions_down,
   i.regions_up, i.public_title, i.public_description, i.created_at, i.updated_at, i.imported,
-  t.severity as down_severity, ${flappingOf(sql)} as flapping,
+  t.severity as down_severity, ${flappingOf(sql)} as flapping, i.visibility, ${publicationsOf(sql)} as publications,
   case when i.acknowledged_at is not null then (
     select jsonb_build_object('type', e.actor_type, 'id', e.actor_id, 'name', e.actor_name)
     from incident_events e

@@ -63,6 +63,12 @@ export const GroupMembers = Closed(
 );
 export type GroupMembers = Static<typeof GroupMembers>;
 
+const Publication = Closed({
+  page_id: Text("Id of the status page", "01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"),
+  page_name: Text("Its name", "Acme"),
+  published_at: nullable(described(Timestamp, "Since when the page shows it; null: it does not", null)),
+});
+
 export const Incident = Shape("Incident", "An outage of a target", {
   id: Id,
   target_id: Id,
@@ -114,6 +120,13 @@ export const Incident = Shape("Incident", "An outage of a target", {
   regions_up: Type.Array(Type.String({ examples: ["virginia"] }), { description: "Regions that see it passing" }),
   public_title: nullable(Text("Public title; null: derived from the component", "Checkout unavailable")),
   public_description: nullable(Text("Public description", "We are looking into failing payments.")),
+  visibility: OneOf(
+    ["automatic", "public", "internal"],
+    "automatic: as each page publishes; public: on all; internal: on none. Where one page was chosen, that decides",
+    "automatic",
+  ),
+  published: Flag("Whether a status page shows it"),
+  publications: Type.Array(Publication, { description: "The status pages of the target" }),
   created_at: Timestamp,
   updated_at: Timestamp,
   flapping: nullable(Flapping),
@@ -186,6 +199,7 @@ export const Explanation = Shape(
     ),
     regions_needed: Integer("Number of live regions that must fail", 2),
     regions: Type.Array(RegionVote, { description: "Every region of the target" }),
+    publications: Type.Array(Publication, { description: "The status pages of the target" }),
     maintenance: nullable(
       Type.Object(
         {

@@ -121,13 +121,13 @@ export const MetricsOutput = Closed({
 
 export const AcknowledgeInput = Closed({
   id: IncidentId,
-  message: described(NewUpdate.properties.message, "Public text for visitors of status pages, at most 2000 characters"),
+  message: described(NewUpdate.properties.message, "Public text, at most 2000 characters"),
   phase: Type.Enum([...phases], {
     type: "string",
     default: "investigating",
-    description: "Progress of the work. resolved does not close the incident: passing checks do",
+    description: "resolved does not close the incident: passing checks do",
   }),
-  notify: Flag("True: subscribers of the status pages get the update. Ask the user"),
+  notify: Flag("True: subscribers get the update. Ask the user"),
 });
 export const AcknowledgeOutput = Closed({
   incident_id: Type.String(),

@@ -68,9 +68,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
   tool({
     name: "list_incidents",
     title: "List open incidents",
-    description:
-      "Incidents that are open on the status pages of the organisation, the most severe first. Failing monitors on " +
-      "no page are in get_org_health and list_monitors only.",
+    description: "Incidents that are open on the status pages of the organisation, the most severe first.",
     scope: "incidents:read",
     input: schema.ListInput,
     output: schema.ListOutput,
@@ -93,7 +91,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
   tool({
     name: "get_incident",
     title: "One incident",
-    description: "One incident: times, error, updates of operators. Use it before you acknowledge it.",
+    description: "One incident: times, error, updates of operators.",
     scope: "incidents:read",
     input: schema.GetInput,
     output: schema.GetOutput,
@@ -127,8 +125,8 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
     name: "explain_incident",
     title: "Why an incident is open",
     description:
-      "Why an incident opened: votes and errors of regions, quorum, maintenance; which channels were notified, are " +
-      "next or are not, and why; its common cause.",
+      "Why an incident opened and what happened since: votes by region, quorum, maintenance; " +
+      "channels notified, next, and why not; its shared cause.",
     scope: "incidents:read",
     input: schema.ExplainInput,
     output: schema.ExplainOutput,
@@ -197,14 +195,14 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
     name: "acknowledge_incident",
     title: "Acknowledge an incident",
     description:
-      "Acknowledges an open incident, which stops its reminders, and posts a public update on the status pages; of a " +
-      "closed one it only posts the update. The user confirms it. Use it only when asked to.",
+      "Acknowledges an open incident and posts a public update; of a closed one it only posts the update. The user " +
+      "confirms it.",
     scope: "incidents:write",
     input: schema.AcknowledgeInput,
     output: schema.AcknowledgeOutput,
     confirm: {
       async ask({ ctx, args: { id, message, phase, notify } }) {
-        const { monitor_name, ended_at } = await getIncident(ctx, id);
+        const { monitor_name, ended_at, published } = await getIncident(ctx, id);
         const incident = `the incident of the monitor ${quoted(monitor_name)}`;
         const action =
           ended_at === null
@@ -212,7 +210,8 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
             : `Post a public update about ${incident} on the status pages? The incident ended at ${ended_at} and can ` +
               "no longer be acknowledged.";
         return (
-          `${action} Phase: ${phase}. Subscribers are ${notify ? "notified" : "not notified"}. ` +
+          `${action} ${published ? "" : "The incident is not published: visitors do not see the update. "}` +
+          `Phase: ${phase}. Subscribers are ${notify ? "notified" : "not notified"}. ` +
           `Message: ${quotedWhole(message, "message")}`
         );
       },

@@ -15,9 +15,7 @@ export const maintenanceTools: Tool[] = [
   tool({
     name: "list_maintenance",
     title: "List maintenance windows",
-    description:
-      "Maintenance windows, soonest first. During one the notifications of its monitors are held. Use it to see " +
-      "whether an outage is planned work.",
+    description: "Maintenance windows, soonest first: planned work, which holds the notifications of its monitors.",
     scope: "targets:read",
     input: Closed({
       state: Type.Optional(

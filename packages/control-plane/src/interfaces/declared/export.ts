@@ -294,6 +294,7 @@ function pageBody(row: StoredPage, { keys }: Exporting): Json {
         access: isPrivate(row)
           ? { mode: row.access.mode, ...but(row.access, { open_networks: [], keep_subscribers: false }) }
           : undefined,
+        publish: row.publish.mode === "always" ? undefined : but(row.publish, { after_minutes: null }),
         custom_domain: row.custom_domain,
         components: row.components.map((component) => {
           const { target_id: id, state } = component;

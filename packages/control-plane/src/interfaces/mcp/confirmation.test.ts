@@ -10,6 +10,7 @@ import { askedBy, type Headers, openMcp, send, usual } from "../../testing/mcp.t
 import { addIncident } from "../../testing/scene.ts";
 import { newMember, signedIn } from "../../testing/whole-app.ts";
 import { newOrg } from "../../testing/world.ts";
+import { addComponent, createPage } from "../../publishing/status-pages/service.ts";
 
 const yes = (id: string) => ({ jsonrpc: "2.0", id, result: { action: "accept", content: { confirm: true } } });
 
@@ -101,6 +102,7 @@ t.test("confirmations", async (t) => {
     t.equal(
       call.params.message,
       "Acknowledge the incident of the monitor “Checkout” and post a public update on the status pages? " +
+        "The incident is not published: visitors do not see the update. " +
         "Phase: investigating. Subscribers are not notified. Message: “We are on it.”",
     );
     t.equal(await answer(yes(call.id)), 202);
@@ -118,6 +120,23 @@ t.test("confirmations", async (t) => {
       { kind: "acknowledged", actor_type: "mcp", actor_name: "Assistant" },
       { kind: "updated", actor_type: "mcp" },
     ]);
+  });
+
+  await t.test("publish: the question names monitor and pages", async (t) => {
+    const id = await monitor(olga, "Checkout");
+    const incident = await addIncident(olga, id, { started: clock.now() - minute });
+    const page = await createPage(olga, { slug: "shown", name: "Acme status", publish: { mode: "manual" } });
+    await addComponent(olga, page.id, { target_id: id });
+    await sql`update incidents set created_at = ${new Date(clock.now() + minute)} where id = ${incident}`;
+    for (const publish of [true, false]) {
+      const call = await ask("publish_incident", { id: incident, publish });
+      t.match(
+        call.params.message,
+        `${publish ? "Publish" : "Withdraw"} the incident of the monitor “Checkout”: on the status pages “Acme`,
+      );
+      await answer(yes(call.id));
+      t.strictSame((await call.result).structuredContent, { incident_id: incident, published: publish });
+    }
   });
 
   await t.test("the question shows every character that a yes publishes", async (t) => {
@@ -153,7 +172,8 @@ t.test("confirmations", async (t) => {
     t.equal(
       call.params.message,
       "Post a public update about the incident of the monitor “Search” on the status pages? The incident ended at " +
-        `${new Date(now - second).toISOString()} and can no longer be acknowledged. Phase: investigating. ` +
+        `${new Date(now - second).toISOString()} and can no longer be acknowledged. ` +
+        "The incident is not published: visitors do not see the update. Phase: investigating. " +
         "Subscribers are not notified. Message: “It was a deploy.”",
     );
     await answer(yes(call.id));

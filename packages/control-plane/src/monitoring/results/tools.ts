@@ -72,9 +72,7 @@ export const resultTools: Tool[] = [
   tool({
     name: "get_monitor_history",
     title: "History of a monitor",
-    description:
-      "Uptime, latency, failures and periods of failure of one monitor. Use it to see when and why it failed, and " +
-      "whether it has become slower.",
+    description: "Uptime, latency, failures and periods of failure of one monitor.",
     scope: "targets:read",
     input: Closed({
       monitor_id: IdText({ maxLength: 100, description: "From list_monitors" }),

@@ -119,8 +119,8 @@ export const targetTools: Tool[] = [
     name: "get_org_health",
     title: "Health of the organisation",
     description:
-      "Monitors in each state, what the failing ones have in common, and the ten worst. Use it first, for questions " +
-      'like "what is broken and why?".',
+      "Monitors in each state, what the failing ones have in common, and the ten worst. Use it first: " +
+      '"is everything up?", "what is broken and why?"',
     scope: "targets:read",
     input: schema.NoInput,
     output: schema.HealthOutput,
@@ -162,8 +162,8 @@ export const targetTools: Tool[] = [
     name: "list_monitors",
     title: "List monitors",
     description:
-      "Monitors with their state, filtered by words, state, failing, cause, kind and tag; failing ones with " +
-      "error, begin, host and cause. Use it to find a monitor, or to list what is broken.",
+      "Monitors with their state, filtered by words, state, failing, cause, kind of check and tag; failing ones with " +
+      "error, begin, host and cause. Use it to find ids.",
     scope: "targets:read",
     input: schema.ListInput,
     output: schema.ListOutput,
@@ -191,7 +191,7 @@ export const targetTools: Tool[] = [
   tool({
     name: "get_monitor",
     title: "One monitor",
-    description: "Configuration, state, last error and uptime of one monitor. For its past use get_monitor_history.",
+    description: "Configuration, state, last error and uptime of one monitor.",
     scope: "targets:read",
     input: schema.SwitchInput,
     output: schema.MonitorOutput,
@@ -244,8 +244,7 @@ export const targetTools: Tool[] = [
     name: "pause_monitor",
     title: "Pause a monitor",
     description:
-      "Stops the checks of one monitor until it is resumed; its open incident is closed without a notification. " +
-      "The user confirms it. Use it only when asked to.",
+      "Stops the checks of one monitor until it is resumed; its open incident is closed. The user confirms it.",
     ...switching,
     confirm: {
       async ask({ ctx, args }) {
@@ -263,7 +262,7 @@ export const targetTools: Tool[] = [
   tool({
     name: "resume_monitor",
     title: "Resume a monitor",
-    description: "Starts the checks of a paused monitor again. The user confirms it. Use it only when asked to.",
+    description: "Starts the checks of a paused monitor again. The user confirms it.",
     ...switching,
     confirm: {
       async ask({ ctx, args }) {

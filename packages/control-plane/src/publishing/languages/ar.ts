@@ -73,6 +73,7 @@ export const ar: Texts = {
     today: "اليوم",
     noDataYet: "لا توجد بيانات بعد",
     uptime: (pct) => `نسبة التوفر ${pct}%`,
+    reported: (pct) => `${pct}% دون انقطاعات معلنة`,
     method:
       "نسبة التوفر هي الجزء من وقت المراقبة خلال آخر 90 يومًا دون انقطاع مؤكد. يُحسب الأداء المنخفض توفرًا. " +
       "لا تُحتسب الصيانة المجدولة ولا الوقت الذي لم تُجرَ فيه فحوص.",
@@ -200,6 +201,7 @@ export const ar: Texts = {
       opened: "حادث",
       reopened: "تكرر الحادث",
       resolved: "تم الحل",
+      withdrawn: "تم السحب",
       investigating: "قيد التحقيق",
       identified: "تم تحديد السبب",
       monitoring: "قيد المتابعة",
@@ -214,6 +216,7 @@ export const ar: Texts = {
     to: "النهاية",
     view: "عرض الحالة",
     disruption: (name) => `اضطراب في ${name}`,
+    withdrawn: "سحب المشغّلون هذا البلاغ. لم تعد صفحة الحالة تعرضه.",
     footer: (page, url) => `أنت مشترك في ${page}. إدارة الاشتراك أو إلغاؤه: ${url}`,
     imported: (source) => `استُورد هذا العنوان من: ${source}.`,
     aPage: "صفحة حالة",

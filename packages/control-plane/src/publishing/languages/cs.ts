@@ -60,6 +60,7 @@ export const cs: Texts = {
     today: "Dnes",
     noDataYet: "Zatím žádná data",
     uptime: (pct) => `Dostupnost ${pct} %`,
+    reported: (pct) => `${pct} % bez nahlášených výpadků`,
     method:
       "Dostupnost je podíl sledovaného času za posledních 90 dní bez potvrzeného výpadku. Snížený výkon se počítá " +
       "jako dostupnost. Plánovaná údržba a doba bez kontrol se nezapočítávají.",
@@ -159,6 +160,7 @@ export const cs: Texts = {
       opened: "Incident",
       reopened: "Incident se opakuje",
       resolved: "Vyřešeno",
+      withdrawn: "Staženo",
       investigating: "Zjišťujeme příčinu",
       identified: "Příčina nalezena",
       monitoring: "Sledujeme",
@@ -173,6 +175,7 @@ export const cs: Texts = {
     to: "Konec",
     view: "Zobrazit stav",
     disruption: (name) => `Narušení služby: ${name}`,
+    withdrawn: "Provozovatelé toto hlášení stáhli. Stavová stránka ho již nezobrazuje.",
     footer: (page, url) => `Odebíráte aktualizace stránky ${page}. Správa nebo zrušení odběru: ${url}`,
     imported: (source) => `Tato adresa byla převzata z: ${source}.`,
     aPage: "stavová stránka",

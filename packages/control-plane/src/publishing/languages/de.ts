@@ -59,6 +59,7 @@ export const de: Texts = {
     today: "Heute",
     noDataYet: "Noch keine Daten",
     uptime: (pct) => `${pct} % Verfügbarkeit`,
+    reported: (pct) => `${pct} % ohne gemeldete Ausfälle`,
     method:
       "Die Verfügbarkeit ist der Anteil der überwachten Zeit der letzten 90 Tage ohne bestätigten Ausfall. " +
       "Eingeschränkter Betrieb zählt als verfügbar. Geplante Wartung und Zeit ohne Prüfungen zählen nicht mit.",
@@ -156,6 +157,7 @@ export const de: Texts = {
       opened: "Störung",
       reopened: "Störung wieder aufgetreten",
       resolved: "Behoben",
+      withdrawn: "Zurückgezogen",
       investigating: "Wird untersucht",
       identified: "Ursache gefunden",
       monitoring: "Wird beobachtet",
@@ -170,6 +172,7 @@ export const de: Texts = {
     to: "Ende",
     view: "Status ansehen",
     disruption: (name) => `Störung von ${name}`,
+    withdrawn: "Die Betreiber haben diese Meldung zurückgezogen. Die Statusseite zeigt sie nicht mehr.",
     footer: (page, url) => `Sie haben ${page} abonniert. Komponenten wählen oder abbestellen: ${url}`,
     imported: (source) => `Diese Adresse wurde übernommen von: ${source}.`,
     aPage: "einer Statusseite",

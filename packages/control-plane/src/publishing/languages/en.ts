@@ -65,6 +65,8 @@ export const en = {
     today: "Today",
     noDataYet: "No data yet",
     uptime: (pct: string) => `${pct} % uptime`,
+    /** In place of the uptime where the operators choose which incidents the page shows. */
+    reported: (pct: string) => `${pct} % without reported outages`,
     method:
       "Uptime is the share of the monitored time of the last 90 days without a confirmed outage. " +
       "Degraded performance counts as up. Planned maintenance and time without checks are left out.",
@@ -161,6 +163,7 @@ export const en = {
       opened: "Incident",
       reopened: "Incident reopened",
       resolved: "Resolved",
+      withdrawn: "Withdrawn",
       investigating: "Investigating",
       identified: "Identified",
       monitoring: "Monitoring",
@@ -175,6 +178,7 @@ export const en = {
     to: "End",
     view: "View status",
     disruption: (name: string) => `Disruption of ${name}`,
+    withdrawn: "The operators have withdrawn this report. The status page no longer shows it.",
     footer: (page: string, url: string) =>
       `You are subscribed to ${page}. Manage your subscription or unsubscribe: ${url}`,
     imported: (source: string) => `This address was imported from: ${source}.`,

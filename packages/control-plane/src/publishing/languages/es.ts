@@ -59,6 +59,7 @@ export const es: Texts = {
     today: "Hoy",
     noDataYet: "Aún no hay datos",
     uptime: (pct) => `${pct} % de disponibilidad`,
+    reported: (pct) => `${pct} % sin interrupciones comunicadas`,
     method:
       "La disponibilidad es la parte del tiempo supervisado de los últimos 90 días sin una interrupción confirmada. " +
       "El rendimiento reducido cuenta como disponible. El mantenimiento programado y el tiempo sin comprobaciones " +
@@ -157,6 +158,7 @@ export const es: Texts = {
       opened: "Incidente",
       reopened: "Incidente reabierto",
       resolved: "Resuelto",
+      withdrawn: "Retirado",
       investigating: "En investigación",
       identified: "Causa identificada",
       monitoring: "En observación",
@@ -171,6 +173,7 @@ export const es: Texts = {
     to: "Fin",
     view: "Ver el estado",
     disruption: (name) => `Interrupción de ${name}`,
+    withdrawn: "Los operadores han retirado este aviso. La página de estado ya no lo muestra.",
     footer: (page, url) => `Está suscrito a ${page}. Gestionar o cancelar la suscripción: ${url}`,
     imported: (source) => `Esta dirección se importó de: ${source}.`,
     aPage: "una página de estado",

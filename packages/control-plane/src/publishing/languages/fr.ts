@@ -59,6 +59,7 @@ export const fr: Texts = {
     today: "Aujourd’hui",
     noDataYet: "Pas encore de données",
     uptime: (pct) => `${pct} % de disponibilité`,
+    reported: (pct) => `${pct} % sans interruption signalée`,
     method:
       "La disponibilité est la part du temps surveillé des 90 derniers jours sans panne confirmée. " +
       "Les performances dégradées comptent comme disponibles. La maintenance planifiée et les périodes sans " +
@@ -157,6 +158,7 @@ export const fr: Texts = {
       opened: "Incident",
       reopened: "Incident réapparu",
       resolved: "Résolu",
+      withdrawn: "Retiré",
       investigating: "Analyse en cours",
       identified: "Cause identifiée",
       monitoring: "Sous surveillance",
@@ -171,6 +173,7 @@ export const fr: Texts = {
     to: "Fin",
     view: "Voir le statut",
     disruption: (name) => `Perturbation de ${name}`,
+    withdrawn: "Les exploitants ont retiré ce message. La page de statut ne l’affiche plus.",
     footer: (page, url) => `Vous êtes abonné à ${page}. Gérer l’abonnement ou se désabonner : ${url}`,
     imported: (source) => `Cette adresse a été importée de : ${source}.`,
     aPage: "une page de statut",

@@ -59,6 +59,7 @@ export const it: Texts = {
     today: "Oggi",
     noDataYet: "Ancora nessun dato",
     uptime: (pct) => `${pct} % di disponibilità`,
+    reported: (pct) => `${pct} % senza interruzioni segnalate`,
     method:
       "La disponibilità è la parte del tempo monitorato degli ultimi 90 giorni senza un’interruzione confermata. " +
       "Le prestazioni ridotte contano come disponibili. La manutenzione programmata e il tempo senza controlli " +
@@ -157,6 +158,7 @@ export const it: Texts = {
       opened: "Incidente",
       reopened: "Incidente riaperto",
       resolved: "Risolto",
+      withdrawn: "Ritirato",
       investigating: "In analisi",
       identified: "Causa individuata",
       monitoring: "In osservazione",
@@ -171,6 +173,7 @@ export const it: Texts = {
     to: "Fine",
     view: "Vedere lo stato",
     disruption: (name) => `Interruzione di ${name}`,
+    withdrawn: "I gestori hanno ritirato questa segnalazione. La pagina di stato non la mostra più.",
     footer: (page, url) => `È iscritto a ${page}. Gestire o annullare l’iscrizione: ${url}`,
     imported: (source) => `Questo indirizzo è stato importato da: ${source}.`,
     aPage: "una pagina di stato",

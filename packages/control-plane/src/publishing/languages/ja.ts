@@ -55,6 +55,7 @@ export const ja: Texts = {
     today: "今日",
     noDataYet: "データはまだありません",
     uptime: (pct) => `稼働率 ${pct} %`,
+    reported: (pct) => `報告された停止のない時間 ${pct} %`,
     method:
       "稼働率は、過去 90 日間の監視時間のうち、確認された停止がなかった時間の割合です。性能低下は稼働として数えます。" +
       "計画メンテナンスと監視していない時間は含みません。",
@@ -149,6 +150,7 @@ export const ja: Texts = {
       opened: "障害",
       reopened: "障害の再発",
       resolved: "解決済み",
+      withdrawn: "取り下げ",
       investigating: "調査中",
       identified: "原因を特定",
       monitoring: "経過観察中",
@@ -163,6 +165,7 @@ export const ja: Texts = {
     to: "終了",
     view: "ステータスを見る",
     disruption: (name) => `${name} の障害`,
+    withdrawn: "運用者がこの報告を取り下げました。ステータスページには表示されません。",
     footer: (page, url) => `${page} を購読しています。設定の変更と購読の解除：${url}`,
     imported: (source) => `このアドレスの移行元：${source}。`,
     aPage: "ステータスページ",

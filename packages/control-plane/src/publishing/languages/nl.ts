@@ -59,6 +59,7 @@ export const nl: Texts = {
     today: "Vandaag",
     noDataYet: "Nog geen gegevens",
     uptime: (pct) => `${pct} % beschikbaar`,
+    reported: (pct) => `${pct} % zonder gemelde storingen`,
     method:
       "De beschikbaarheid is het deel van de bewaakte tijd van de afgelopen 90 dagen zonder bevestigde storing. " +
       "Verminderde prestaties tellen als beschikbaar. Gepland onderhoud en tijd zonder controles tellen niet mee.",
@@ -158,6 +159,7 @@ export const nl: Texts = {
       opened: "Incident",
       reopened: "Incident heropend",
       resolved: "Opgelost",
+      withdrawn: "Ingetrokken",
       investigating: "In onderzoek",
       identified: "Oorzaak gevonden",
       monitoring: "Onder observatie",
@@ -172,6 +174,7 @@ export const nl: Texts = {
     to: "Einde",
     view: "Status bekijken",
     disruption: (name) => `Storing van ${name}`,
+    withdrawn: "De beheerders hebben deze melding ingetrokken. De statuspagina toont haar niet meer.",
     footer: (page, url) => `U bent geabonneerd op ${page}. Abonnement beheren of afmelden: ${url}`,
     imported: (source) => `Dit adres is overgenomen van: ${source}.`,
     aPage: "een statuspagina",

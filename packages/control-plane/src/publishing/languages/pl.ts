@@ -60,6 +60,7 @@ export const pl: Texts = {
     today: "Dzisiaj",
     noDataYet: "Nie ma jeszcze danych",
     uptime: (pct) => `Dostępność ${pct} %`,
+    reported: (pct) => `${pct} % bez zgłoszonych awarii`,
     method:
       "Dostępność to część monitorowanego czasu z ostatnich 90 dni bez potwierdzonej awarii. Obniżona wydajność " +
       "liczy się jako dostępność. Planowane prace i czas bez sprawdzeń nie są uwzględniane.",
@@ -166,6 +167,7 @@ export const pl: Texts = {
       opened: "Incydent",
       reopened: "Incydent wystąpił ponownie",
       resolved: "Rozwiązany",
+      withdrawn: "Wycofany",
       investigating: "W trakcie analizy",
       identified: "Przyczyna ustalona",
       monitoring: "Pod obserwacją",
@@ -180,6 +182,7 @@ export const pl: Texts = {
     to: "Koniec",
     view: "Zobacz status",
     disruption: (name) => `Zakłócenia: ${name}`,
+    withdrawn: "Operatorzy wycofali to zgłoszenie. Strona statusu już go nie pokazuje.",
     footer: (page, url) => `Otrzymują Państwo aktualizacje strony ${page}. Zarządzanie subskrypcją: ${url}`,
     imported: (source) => `Ten adres został przejęty z: ${source}.`,
     aPage: "strona statusu",

@@ -59,6 +59,7 @@ export const ptBR: Texts = {
     today: "Hoje",
     noDataYet: "Ainda não há dados",
     uptime: (pct) => `${pct} % de disponibilidade`,
+    reported: (pct) => `${pct} % sem interrupções informadas`,
     method:
       "A disponibilidade é a parte do tempo monitorado dos últimos 90 dias sem uma interrupção confirmada. " +
       "O desempenho reduzido conta como disponível. A manutenção programada e o tempo sem verificações não são " +
@@ -153,6 +154,7 @@ export const ptBR: Texts = {
       opened: "Incidente",
       reopened: "Incidente reaberto",
       resolved: "Resolvido",
+      withdrawn: "Retirado",
       investigating: "Em investigação",
       identified: "Causa identificada",
       monitoring: "Em observação",
@@ -167,6 +169,7 @@ export const ptBR: Texts = {
     to: "Fim",
     view: "Ver status",
     disruption: (name) => `Interrupção de ${name}`,
+    withdrawn: "Os operadores retiraram este aviso. A página de status não o mostra mais.",
     footer: (page, url) => `Você assina ${page}. Gerenciar ou cancelar a assinatura: ${url}`,
     imported: (source) => `Este endereço foi importado de: ${source}.`,
     aPage: "uma página de status",

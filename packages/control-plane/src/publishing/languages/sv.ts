@@ -59,6 +59,7 @@ export const sv: Texts = {
     today: "I dag",
     noDataYet: "Inga data ännu",
     uptime: (pct) => `${pct} % tillgänglighet`,
+    reported: (pct) => `${pct} % utan rapporterade avbrott`,
     method:
       "Tillgängligheten är andelen av den övervakade tiden under de senaste 90 dagarna utan bekräftat avbrott. " +
       "Nedsatt prestanda räknas som tillgänglig. Planerat underhåll och tid utan kontroller räknas inte med.",
@@ -154,6 +155,7 @@ export const sv: Texts = {
       opened: "Incident",
       reopened: "Incidenten har återkommit",
       resolved: "Löst",
+      withdrawn: "Återkallad",
       investigating: "Utreds",
       identified: "Orsaken hittad",
       monitoring: "Övervakas",
@@ -168,6 +170,7 @@ export const sv: Texts = {
     to: "Slut",
     view: "Visa status",
     disruption: (name) => `Störning i ${name}`,
+    withdrawn: "Operatörerna har återkallat denna rapport. Statussidan visar den inte längre.",
     footer: (page, url) => `Ni prenumererar på ${page}. Hantera eller avsluta prenumerationen: ${url}`,
     imported: (source) => `Adressen har importerats från: ${source}.`,
     aPage: "en statussida",

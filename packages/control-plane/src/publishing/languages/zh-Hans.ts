@@ -55,6 +55,7 @@ export const zhHans: Texts = {
     today: "今天",
     noDataYet: "暂无数据",
     uptime: (pct) => `可用率 ${pct} %`,
+    reported: (pct) => `无已通报中断的时间 ${pct} %`,
     method:
       "可用率是过去 90 天的监控时间中没有确认中断的时间所占的比例。性能下降计为可用。计划维护和没有检查的时间不计入。",
     checked: "检查于",
@@ -142,6 +143,7 @@ export const zhHans: Texts = {
       opened: "故障",
       reopened: "故障再次发生",
       resolved: "已解决",
+      withdrawn: "已撤回",
       investigating: "调查中",
       identified: "已查明原因",
       monitoring: "观察中",
@@ -156,6 +158,7 @@ export const zhHans: Texts = {
     to: "结束",
     view: "查看状态",
     disruption: (name) => `${name} 服务异常`,
+    withdrawn: "运营方已撤回此通报，状态页不再显示。",
     footer: (page, url) => `您已订阅 ${page}。管理或取消订阅：${url}`,
     imported: (source) => `此地址导入自：${source}。`,
     aPage: "状态页面",

@@ -70,6 +70,10 @@ export interface ServedStatus {
   checkedAt: Date | null;
   /** Uptime of a component over the last days, 0 to 100; null without checks. */
   uptime(componentId: string, days: number): number | null;
+  /** True where the page leaves out incidents: its uptime is that of reported outages. */
+  reported: boolean;
+  /** When an incident was published; null: as it began. */
+  publishedAt(incidentId: string): Date | null;
   /** Facts of the monitor behind a component, if there is one, and its number. */
   monitor(componentId: string): Pick<PublicComponentRow, "kind" | "number" | "expires_at">;
   status: PublicStatus;
@@ -97,6 +101,7 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     if (state !== null) probed.set(id, [{ start: created.getTime(), end: now }]);
   const historyOf = historiesOf({ now, spans, windows, probed, imported });
   const shared = sharedTimes(days);
+  const published = new Map(incidents.map((one) => [one.id, one.published_at]));
   const past = new Map(
     await mapInTurns(ids, (id) => {
       const history = historyOf(id);
@@ -122,6 +127,8 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     updatedAt: page.updated_at,
     checkedAt: newestResult(rows),
     uptime: (id, count) => past.get(id)!.uptimes[count]!,
+    reported: page.publish.mode !== "always",
+    publishedAt: (id) => published.get(id) ?? null,
     monitor: (id) => byId.get(id)!,
     status: await presentStatus(system, page, {
       now,

@@ -344,6 +344,7 @@ function computeData(served: ServedStatus) {
     checkedAt,
     groups,
     empty: components.length === 0,
+    reported: served.reported,
     affected: affectedSentence(components, words),
     since: affectedSince(active),
     calm: calmSentence(status, components, words),

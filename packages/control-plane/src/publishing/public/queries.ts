@@ -1,5 +1,6 @@
 import { type Db, firstOf, inPortions } from "../../platform/db/sql.ts";
 import type { Impact, Severity } from "../../alerting/incidents/schema.ts";
+import { isPublished } from "../../alerting/incidents/service.ts";
 
 /** A stretch of an outage of a component, or of the maintenance of one without a monitor. */
 export interface SpanRow {
@@ -12,9 +13,9 @@ export interface SpanRow {
 }
 
 /**
- * The outages of the components of a page that overlap the time since `since`, without those of retracted incidents,
- * and of imported ones: imported days have their time. Of components without a monitor, the states other than
- * operational.
+ * The outages of the components of a page that overlap the time since `since`, without those of retracted and
+ * unpublished incidents, and of imported ones: imported days have their time. Of components without a
+ * monitor, the states other than operational.
  * Where a monitor has flapped more than 2,000 times, outages of one kind that begin in the same quarter of an hour are
  * one row of their summed length, so that a page has at most 35,000 rows of one component.
  */
@@ -25,8 +26,9 @@ export async function selectSpans(sql: Db, orgId: string, pageId: string, since:
         case when i.severity_pinned then i.severity end as pinned,
         count(*) over (partition by i.target_id) > 2000 as many
       from incidents i join status_page_components c on c.target_id = i.target_id
+      join status_pages p on p.id = c.page_id
       join incident_outages o on o.incident_id = i.id and (o.ended_at is null or o.ended_at >= ${since})
-      where i.org_id = ${orgId} and c.page_id = ${pageId} and not i.retracted
+      where i.org_id = ${orgId} and c.page_id = ${pageId} and not i.retracted and ${isPublished(sql)}
         and not i.imported and (i.ended_at is null or i.ended_at >= ${since})
       union all
       select c.id, s.started_at, s.ended_at, s.state, null, false
@@ -44,6 +46,8 @@ export async function selectSpans(sql: Db, orgId: string, pageId: string, since:
 
 export interface PublicIncidentRow {
   id: string;
+  /** Set where it was published later than it began. */
+  published_at: Date | null;
   component_id: string;
   component_name: string;
   severity: Severity;
@@ -68,7 +72,8 @@ export interface PublicIncidentRow {
 
 /** Incidents of monitors, with at most so many updates, newest first. */
 const ofMonitors = (sql: Db, orgId: string, pageId: string, updates: number) => sql`
-  select i.id, c.id as component_id, coalesce(c.public_name, t.name) as component_name, i.severity, i.severity_pinned,
+  select i.id, r.published_at, c.id as component_id, coalesce(c.public_name, t.name) as component_name, i.severity,
+    i.severity_pinned,
     i.impact, i.peak_impact, i.public_title, i.public_description, i.started_at, i.ended_at, i.outage_since, i.imported,
     i.past_outage_ms::float8,
     (select count(*)::int from incident_updates u where u.incident_id = i.id) as updates_total,
@@ -77,11 +82,14 @@ const ofMonitors = (sql: Db, orgId: string, pageId: string, updates: number) => 
       from (select * from incident_updates own where own.incident_id = i.id order by own.created_at desc, own.id desc
         limit ${updates}) u), '[]') as updates
   from incidents i join status_page_components c on c.target_id = i.target_id join targets t on t.id = i.target_id
-  where i.org_id = ${orgId} and c.page_id = ${pageId} and not i.retracted`;
+  join status_pages p on p.id = c.page_id
+  left join incident_publications r on r.incident_id = i.id and r.page_id = p.id
+  where i.org_id = ${orgId} and c.page_id = ${pageId} and not i.retracted and ${isPublished(sql)}`;
 
 /** Outages of components without a monitor, as incidents. `also` limits their states. */
 const ofManual = (sql: Db, orgId: string, pageId: string, also: ReturnType<typeof sql>) => sql`
-  select o.id, o.component_id, o.component_name, case when o.peak = 1 then 'minor' else 'major' end as severity,
+  select o.id, null::timestamptz as published_at, o.component_id, o.component_name,
+    case when o.peak = 1 then 'minor' else 'major' end as severity,
     false as severity_pinned, ${wordOf(sql, "o.latest")} as impact, ${wordOf(sql, "o.peak")} as peak_impact,
     null as public_title, null as public_description, o.started_at, o.ended_at,
     case when o.ended_at is null then o.started_at end as outage_since, false as imported,

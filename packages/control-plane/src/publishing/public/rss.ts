@@ -10,7 +10,9 @@ const ttlMinutes = 5;
  * The incidents of a page as RSS 2.0 (https://www.rssboard.org/rss-specification), open ones first. `pageUrl` is the
  * address of the page, without a slash at its end.
  */
-export function incidentsFeed({ status, language, updatedAt }: ServedStatus, pageUrl: string): string {
+export function incidentsFeed(served: ServedStatus, pageUrl: string): string {
+  const { status, language, updatedAt } = served;
+  const dateOf = ({ id, started_at }: PublicIncident): string => served.publishedAt(id)?.toISOString() ?? started_at;
   const { page, overall, active_incidents, recent_incidents } = status;
   const texts = textsOf(language);
   const incidents = [...active_incidents, ...recent_incidents];
@@ -22,9 +24,9 @@ export function incidentsFeed({ status, language, updatedAt }: ServedStatus, pag
     element("link", pageUrl),
     element("description", overall.label),
     element("language", language),
-    element("lastBuildDate", rfc822(lastChange(incidents, updatedAt))),
+    element("lastBuildDate", rfc822(lastChange(incidents, dateOf, updatedAt))),
     element("ttl", String(ttlMinutes)),
-    ...incidents.map((incident) => itemOf(incident, pageUrl, texts)),
+    ...incidents.map((incident) => itemOf(incident, dateOf(incident), pageUrl, texts)),
     "</channel>",
     "</rss>",
     "",
@@ -32,23 +34,27 @@ export function incidentsFeed({ status, language, updatedAt }: ServedStatus, pag
 }
 
 /** Not the time of the computation: the feed keeps its bytes, and readers get 304, until something happens. */
-function lastChange(incidents: readonly PublicIncident[], updatedAt: Date): string {
-  const times = incidents.flatMap(({ started_at, ended_at, updates }) => [
-    started_at,
-    ended_at ?? started_at,
-    ...updates.map((update) => update.created_at),
+function lastChange(
+  incidents: readonly PublicIncident[],
+  dateOf: (incident: PublicIncident) => string,
+  updatedAt: Date,
+): string {
+  const times = incidents.flatMap((incident) => [
+    dateOf(incident),
+    incident.ended_at ?? incident.started_at,
+    ...incident.updates.map((update) => update.created_at),
   ]);
   return times.reduce((last, time) => (time > last ? time : last), updatedAt.toISOString());
 }
 
-function itemOf(incident: PublicIncident, pageUrl: string, texts: Texts): string {
+function itemOf(incident: PublicIncident, date: string, pageUrl: string, texts: Texts): string {
   const [latest] = incident.updates;
   return [
     "<item>",
     element("title", incident.state === "open" ? incident.title : `${texts.page.resolved}: ${incident.title}`),
     element("link", `${pageUrl}/incidents/${incident.id}`),
     `<guid isPermaLink="false">${incident.id}</guid>`,
-    element("pubDate", rfc822(incident.started_at)),
+    element("pubDate", rfc822(date)),
     element("description", descriptionOf(latest?.message ?? incident.description ?? summaryOf(incident, texts))),
     "</item>",
   ].join("\n");

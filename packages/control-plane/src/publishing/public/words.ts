@@ -119,8 +119,9 @@ export class PageWords {
   /** How long an incident has failed until `now` (Unix ms). */
   outage = (incident: PublicIncident, now: number): string => this.duration(outageSecs(incident, now));
 
-  uptime = ({ uptime_pct: pct }: PublicComponent): string =>
-    pct === null ? this.t.noDataYet : this.t.uptime(this.#percent(pct));
+  /** `reported`: the page leaves out incidents. */
+  uptime = ({ uptime_pct: pct }: PublicComponent, reported: boolean): string =>
+    pct === null ? this.t.noDataYet : (reported ? this.t.reported : this.t.uptime)(this.#percent(pct));
 
   /** `a, b and c`; of many items the first, and how many more there are. */
   list = (all: readonly string[]): string => {

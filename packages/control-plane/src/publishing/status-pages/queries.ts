@@ -3,6 +3,7 @@ import type { Managed } from "../../platform/db/managed-queries.ts";
 import { affectsRow, columnOf, countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
 import type { LogoTheme } from "./logo-queries.ts";
 import type { Access } from "./access-schema.ts";
+import type { Publish } from "./publish-schema.ts";
 import type { ReaderScope } from "./reader-token-schema.ts";
 import type { Branding } from "./schema.ts";
 
@@ -30,6 +31,9 @@ export interface StatusPageRow {
   access_revision: number;
   /** Null for a public page. */
   private_since: Date | null;
+  publish: Publish;
+  /** Since when the mode is not always; null while it is. */
+  publish_since: Date | null;
   readonly reader_tokens: readonly StoredReaderToken[];
   /** Null without a logo. */
   logo_hash: string | null;
@@ -56,7 +60,7 @@ const logoColumn = (sql: Db, value: Fragment, theme: LogoTheme) => sql`
 const columns = (sql: Db) => sql`
   p.id, p.org_id, p.slug, p.name, p.enabled, p.subscriptions_enabled, p.branding, p.created_at, p.updated_at,
   p.access, p.access_password, p.access_revision, p.private_since,
-  p.managed,
+  p.managed, p.publish, p.publish_since,
   coalesce((select jsonb_agg(jsonb_build_object('id', r.id, 'scope', r.scope, 'hash', encode(r.token_hash, 'hex')))
     from reader_tokens r where r.page_id = p.id), '[]') as reader_tokens,
   p.revision::text as revision,
@@ -69,10 +73,10 @@ export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> 
   return await affectsRow(sql`
     insert into status_pages
       (id, org_id, slug, name, enabled, subscriptions_enabled, branding, access, access_password, private_since,
-      created_at, updated_at)
+      publish, publish_since, created_at, updated_at)
     values (${row.id}, ${row.org_id}, ${row.slug}, ${row.name}, ${row.enabled}, ${row.subscriptions_enabled},
       ${sql.json(row.branding)}, ${sql.json(row.access)}, ${row.access_password}, ${row.private_since},
-      ${row.created_at}, ${row.updated_at})
+      ${sql.json(row.publish)}, ${row.publish_since}, ${row.created_at}, ${row.updated_at})
     on conflict (slug) do nothing`);
 }
 
@@ -82,7 +86,8 @@ export async function updatePage(sql: Db, row: StatusPageRow): Promise<void> {
     update status_pages set slug = ${row.slug}, name = ${row.name}, enabled = ${row.enabled},
       subscriptions_enabled = ${row.subscriptions_enabled}, branding = ${sql.json(row.branding)},
       access = ${sql.json(row.access)}, access_password = ${row.access_password},
-      access_revision = ${row.access_revision}, private_since = ${row.private_since}, updated_at = ${row.updated_at}
+      access_revision = ${row.access_revision}, private_since = ${row.private_since},
+      publish = ${sql.json(row.publish)}, publish_since = ${row.publish_since}, updated_at = ${row.updated_at}
     where org_id = ${row.org_id} and id = ${row.id}`;
 }
 

@@ -18,6 +18,7 @@ import {
 } from "../../platform/http/wire.ts";
 import { languages } from "../languages/schema.ts";
 import { Access, AccessInput } from "./access-schema.ts";
+import { Publish, PublishInput } from "./publish-schema.ts";
 
 const WebAddress = Type.String({
   maxLength: 500,
@@ -139,6 +140,7 @@ export const StatusPageCreate = Shape("StatusPageCreate", "A new page", {
   subscriptions_enabled: withDefault(pageFields.subscriptions_enabled, true),
   branding: Type.Optional(BrandingInput),
   access: Type.Optional(AccessInput),
+  publish: Type.Optional(PublishInput),
   managed_by: ignoredWhenSent,
 });
 export type StatusPageCreate = Static<typeof StatusPageCreate>;
@@ -167,11 +169,12 @@ export const StatusPagePatch = Closed(
     subscriptions_enabled: Type.Optional(pageFields.subscriptions_enabled),
     branding: Type.Optional(BrandingRequest),
     access: Type.Optional(AccessInput),
+    publish: Type.Optional(PublishInput),
     managed_by: ignoredWhenSent,
   },
   {
     title: "StatusPagePatch",
-    description: "Fields to change; branding and access are replaced as a whole when present",
+    description: "Fields to change; branding, access and publish are replaced as a whole when present",
     examples: [{ enabled: true, branding: { display_name: "Acme status", brand_color: "#2557D6" } }],
   },
 );
@@ -197,6 +200,7 @@ export const StatusPage = Shape("StatusPage", "A page for visitors, as its opera
   ...pageFields,
   branding: Branding,
   access: Access,
+  publish: Publish,
   status_url: nullable(
     Text("Where visitors find the page; null while no address serves it", "https://status.example.org/status"),
   ),

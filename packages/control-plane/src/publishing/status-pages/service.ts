@@ -23,6 +23,8 @@ import { readdressLogos } from "./logo-queries.ts";
 import { domainOf, setDomain } from "./domains.ts";
 import { findPage, lockedPage } from "./find.ts";
 import { logoUrl } from "./logos.ts";
+import { changedPublish, publishRules } from "./publish.ts";
+import { keepUnpublished } from "./publish-queries.ts";
 import { deleteReaderTokensOf } from "./reader-token-queries.ts";
 import * as componentQueries from "./component-queries.ts";
 import * as queries from "./queries.ts";
@@ -49,6 +51,7 @@ export {
 } from "./domains.ts";
 export { accessRules, isPasswordOf, isPrivate, pagesWithPasswords } from "./access.ts";
 export { type LogoFileRow } from "./logo-queries.ts";
+export { publishRules } from "./publish.ts";
 export { createReaderToken, listReaderTokens, revokeReaderToken, touchReaderToken } from "./reader-tokens.ts";
 export { logoFile, logoPath, logoUrl, removeLogo, setLogo } from "./logos.ts";
 
@@ -128,6 +131,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
     // Of a new page.
     access_revision: 0,
     private_since: null,
+    ...changedPublish({ publish: publishRules(undefined), publish_since: null }, input.publish, now),
     reader_tokens: [],
     logo_hash: null,
     logo_dark_hash: null,
@@ -168,11 +172,14 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
       subscriptions_enabled: patch.subscriptions_enabled ?? before.subscriptions_enabled,
       branding: patch.branding === undefined ? before.branding : checkedBranding(patch.branding),
       ...changedAccess(before, access),
+      ...changedPublish(before, patch.publish, new Date(ctx.clock.now())),
       updated_at: new Date(ctx.clock.now()),
     };
     after.private_since = isPrivate(after) ? (before.private_since ?? after.updated_at) : null;
     if (patch.custom_domain !== undefined) await setDomain(own, id, patch.custom_domain);
     await unlessTaken(queries.updatePage(own.sql, after), (cause) => slugTaken(after.slug, cause));
+    if (after.publish_since === null && before.publish_since !== null)
+      await keepUnpublished(own.sql, ctx.orgId, id, before.publish_since);
     if (after.access.mode !== before.access.mode) await deleteReaderTokensOf(own.sql, ctx.orgId, id);
     if (isPrivate(after) && !isPrivate(before)) await readdressLogos(own.sql, ctx.orgId, id);
     const stored = await findPage(own, id);
@@ -216,6 +223,14 @@ export function pageRules({ slug, branding: input }: StatusPageCreate): Branding
 export async function slugsElsewhere(ctx: Ctx, slugs: readonly string[]): Promise<Set<string>> {
   requireScope(ctx, "status_page:read");
   return new Set(slugs.length === 0 ? [] : await queries.selectSlugsElsewhere(ctx.sql, ctx.orgId, slugs));
+}
+
+/**
+ * Locks a page until the transaction ends and has every replica drop what it has of it. Without a scope check: the
+ * caller changes what the page shows, not the page.
+ */
+export async function keepPage(tx: Ctx, id: string): Promise<void> {
+  await lockedPage(tx, id);
 }
 
 /** Locks pages and their components against other edits until the transaction ends. */
@@ -298,6 +313,7 @@ const auditable = (row: queries.StatusPageRow) => ({
   custom_domain: row.custom_domain,
   branding: branding(row.branding),
   access: { ...completeAccess(row.access), revision: row.access_revision },
+  publish: row.publish,
 });
 
 const branding = (input: BrandingInput | undefined): Branding => ({ ...defaultBranding, ...input });
@@ -345,6 +361,7 @@ async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promis
         subscriptions_enabled: row.subscriptions_enabled,
         branding: branding(row.branding),
         access: completeAccess(row.access),
+        publish: row.publish,
         status_url: urlOf(ctx, row, proof?.verified === true, atPath),
         logo_url: logoUrl(ctx, row.logo_hash),
         logo_dark_url: logoUrl(ctx, row.logo_dark_hash),

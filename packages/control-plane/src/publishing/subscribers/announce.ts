@@ -4,10 +4,12 @@ import type { System } from "../../platform/context.ts";
 import { pageBase } from "../status-pages/service.ts";
 import { contentOf, type Source } from "./content.ts";
 import {
+  dropWithdrawn,
   mayHaveNews,
   queueMessages,
   selectIncidentNews,
   selectMaintenanceNews,
+  selectPublicationNews,
   selectStateNews,
 } from "./delivery-queries.ts";
 
@@ -35,7 +37,9 @@ export async function announce(system: System): Promise<number> {
     }));
     return await queueMessages(system.sql, news, now);
   };
-  let queued = 0;
+  // Before what is new: a withdrawn incident has no more messages than this one.
+  await dropWithdrawn(system.sql, since);
+  let queued = await queue(await selectPublicationNews(system.sql, since, batch));
   // Ends after openings: an incident may open and end between two runs.
   for (const ends of [false, true]) {
     queued += await queue(await selectIncidentNews(system.sql, since, ends, batch));

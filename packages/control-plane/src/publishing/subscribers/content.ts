@@ -45,6 +45,9 @@ export interface Content {
   zone: string;
 }
 
+const messageOf = ({ kind, incident_id, message }: Source): string | null =>
+  kind === "scheduled" || incident_id !== null ? message : null;
+
 /** The message of an event. `base` is the address of the page. */
 export function contentOf(source: Source, base: string): Content {
   const language = languageOf(source.branding);
@@ -52,12 +55,12 @@ export function contentOf(source: Source, base: string): Content {
     kind: source.kind,
     page: source.branding.display_name ?? source.page_name,
     title: source.title ?? textsOf(language).mail.disruption(source.components[0] ?? ""),
-    message: source.kind === "scheduled" || source.incident_id !== null ? source.message : null,
+    message: source.kind === "withdrawn" ? textsOf(language).mail.withdrawn : messageOf(source),
     components: source.components,
     at: source.at.toISOString(),
     starts_at: source.starts_at?.toISOString() ?? null,
     ends_at: source.ends_at?.toISOString() ?? null,
-    url: source.incident_id === null ? base : `${base}/incidents/${source.incident_id}`,
+    url: source.incident_id === null || source.kind === "withdrawn" ? base : `${base}/incidents/${source.incident_id}`,
     base,
     language,
     zone: source.branding.timezone ?? "UTC",

@@ -1,5 +1,6 @@
 import { anyOf, type Db, freePlaces } from "../../platform/db/sql.ts";
 import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
+import { isPublished } from "../../alerting/incidents/service.ts";
 import type { Content, Source } from "./content.ts";
 import type { SubscriberRow } from "./queries.ts";
 import type { Language } from "../languages/schema.ts";
@@ -25,15 +26,20 @@ export async function queueMessages(sql: Db, news: readonly News[], now: Date): 
       from jsonb_to_recordset(${sql.json(news as never)}) as n (id uuid, org_id uuid, page_id uuid, key text,
         incident_id uuid, target_ids jsonb, content jsonb, at timestamptz)
       on conflict (page_id, key) do nothing
-      returning id, page_id, target_ids, at
+      returning id, page_id, target_ids, at, incident_id, content ->> 'kind' = 'withdrawn' as withdrawn
     )
     insert into subscriber_deliveries (message_id, subscriber_id, kind, page_id, host, due_at)
     select n.id, s.id, s.kind, s.page_id, s.host, ${now} from news n join subscribers s on s.page_id = n.page_id
     join status_pages p on p.id = n.page_id
     where s.state = 'active' and s.confirmed_at <= n.at and ${isInside(sql)}
-      and (s.component_ids is null or s.component_ids && n.target_ids)`;
+      and (s.component_ids is null or s.component_ids && n.target_ids) and (not n.withdrawn or ${hasHeard(sql)})`;
   return count;
 }
+
+/** Condition: subscriber `s` may have got a message about the incident of `n`. */
+const hasHeard = (sql: Db) => sql`
+  exists (select from subscriber_messages m join subscriber_deliveries d on d.message_id = m.id
+    where m.page_id = n.page_id and m.incident_id = n.incident_id and d.subscriber_id = s.id and d.attempts > 0)`;
 
 /** Everybody on a public page; on a private one, who subscribed while it was private, and all where they are kept. */
 const isInside = (sql: Db) => sql`
@@ -48,10 +54,15 @@ const pageColumns = (sql: Db) => sql`p.id as page_id, p.org_id, p.slug, p.name a
 /** Condition on event `e`: a change of a target that flaps. */
 const isFlap = (sql: Db) => sql`coalesce((e.detail ->> 'flapping')::boolean, false)`;
 
+/** Condition on event `e`: an update of which subscribers are notified. */
+const isNotifying = (sql: Db) => sql`
+  (e.kind = 'updated' and exists (
+    select from incident_updates u where u.id = (e.detail ->> 'update_id')::uuid and u.notify_subscribers))`;
+
 /**
- * Public events of incidents since `since` that are not queued. An end is
- * announced only after its opening, and nothing under maintenance. What flaps is announced once: its end is that of
- * the flapping.
+ * Public events of published incidents since `since` that are not queued; those from before the publication are not
+ * announced. An end is announced only after its opening, and nothing under maintenance. What flaps is announced once:
+ * its end is that of the flapping.
  */
 export async function selectIncidentNews(sql: Db, since: Date, ends: boolean, limit: number): Promise<Source[]> {
   return await sql<Source[]>`
@@ -64,17 +75,77 @@ export async function selectIncidentNews(sql: Db, since: Date, ends: boolean, li
     join incidents i on i.id = e.incident_id and not i.retracted and not i.in_maintenance
     join targets t on t.id = i.target_id
     join status_page_components c on c.target_id = i.target_id
-    join status_pages p on p.id = c.page_id and ${published(sql)}
-    where e.at > ${since} and ${
+    join status_pages p on p.id = c.page_id and ${published(sql)} and ${isPublished(sql)}
+    left join incident_publications r on r.incident_id = i.id and r.page_id = p.id
+    where e.at > ${since} and (r.published_at is null or e.at >= r.published_at) and ${
       ends
-        ? sql`(e.kind = 'resolved' and not ${isFlap(sql)}
+        ? sql`(e.kind = 'resolved' and not ${isFlap(sql)} or ${isNotifying(sql)} and e.detail ->> 'phase' = 'resolved'
               or e.kind = 'flapping_ended' and e.detail ->> 'outcome' = 'up')
             and exists (select from subscriber_messages m where m.page_id = p.id and m.incident_id = i.id)`
         : sql`not ${isFlap(sql)} and (e.kind = 'reopened' or (e.kind = 'opened' and i.opened_by = 'engine')
-            or (e.kind = 'updated' and exists (
-              select from incident_updates u where u.id = (e.detail ->> 'update_id')::uuid and u.notify_subscribers)))`
+            or (${isNotifying(sql)} and e.detail ->> 'phase' <> 'resolved'))`
     } and not exists (select from subscriber_messages m where m.page_id = p.id and m.key = 'event:' || e.id)
     order by e.at, e.id limit ${limit}`;
+}
+
+/** Columns of the message about incident `i` on page `p`. */
+const incidentColumns = (sql: Db) => sql`
+  ${pageColumns(sql)}, i.id as incident_id, array[i.target_id] as target_ids,
+  array[coalesce(c.public_name, t.name)] as components, i.public_title as title, i.severity,
+  null::timestamptz as starts_at, null::timestamptz as ends_at`;
+
+/**
+ * Incidents that were published since `since` while they were open, with their newest update, and those that were
+ * withdrawn, on pages whose subscribers have messages of them. A publication is one message, however often it is read.
+ */
+export async function selectPublicationNews(sql: Db, since: Date, limit: number): Promise<Source[]> {
+  const key = (kind: string, at: ReturnType<typeof sql>) =>
+    sql`${`${kind}:`}::text || i.id || ':' || extract(epoch from ${at})`;
+  return await sql<Source[]>`
+    with changed as (
+      select r.incident_id as of_incident, r.page_id as of_page, r.published_at, r.withdrawn_at
+      from incident_publications r where coalesce(r.withdrawn_at, r.published_at) > ${since}
+    ), news as (
+      select ${incidentColumns(sql)}, 'opened' as kind, r.published_at as at,
+        ${key("published", sql`r.published_at`)} as key,
+        (select u.message from incident_updates u where u.incident_id = i.id order by u.created_at desc, u.id desc
+         limit 1) as message
+      from changed r join incidents i on i.id = r.of_incident and not i.retracted and not i.in_maintenance
+        and (i.ended_at is null or i.ended_at > r.published_at)
+        and (i.opened_by = 'engine' or exists (
+          select from incident_updates u where u.incident_id = i.id and u.notify_subscribers))
+      join targets t on t.id = i.target_id
+      join status_pages p on p.id = r.of_page and ${published(sql)}
+      join status_page_components c on c.page_id = p.id and c.target_id = i.target_id
+      where r.published_at is not null
+      union all
+      select ${incidentColumns(sql)}, 'withdrawn', r.withdrawn_at, ${key("withdrawn", sql`r.withdrawn_at`)}, null
+      from changed r join incidents i on i.id = r.of_incident
+      join targets t on t.id = i.target_id
+      join status_pages p on p.id = r.of_page and ${published(sql)}
+      join status_page_components c on c.page_id = p.id and c.target_id = i.target_id
+      where r.withdrawn_at is not null
+        and exists (select from subscriber_messages m where m.page_id = p.id and m.incident_id = i.id)
+    )
+    select news.* from news
+    where not exists (select from subscriber_messages m where m.page_id = news.page_id and m.key = news.key)
+    order by news.at, news.key limit ${limit}`;
+}
+
+/** Drops messages of withdrawn incidents that nobody has got yet; those that were attempted are not tried again. */
+export async function dropWithdrawn(sql: Db, since: Date): Promise<void> {
+  await sql`
+    with withdrawn as (
+      select m.id from incident_publications r
+      join subscriber_messages m on m.page_id = r.page_id and m.incident_id = r.incident_id
+        and m.content ->> 'kind' <> 'withdrawn'
+      where r.withdrawn_at > ${since} and r.published_at is null
+    ), ended as (
+      update subscriber_deliveries d set due_at = null from withdrawn w
+      where d.message_id = w.id and d.due_at is not null and d.attempts > 0
+    )
+    delete from subscriber_deliveries d using withdrawn w
+    where d.message_id = w.id and d.due_at is not null and d.attempts = 0`;
 }
 
 /**
@@ -163,6 +234,7 @@ export async function mayHaveNews(sql: Db, since: Date, now: Date): Promise<bool
   const found = sql`
     where exists (select from subscribers where state = 'active') and (
       exists (select from incident_events where at > ${since})
+      or exists (select from incident_publications where coalesce(withdrawn_at, published_at) > ${since})
       or exists (select from component_states where started_at > ${since})
       or exists (select from maintenance_windows where created_at > ${since})
       or exists (select from maintenance_occurrences

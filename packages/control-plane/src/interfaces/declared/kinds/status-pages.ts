@@ -7,6 +7,7 @@ import {
   accessRules,
   domainRules,
   pageRules,
+  publishRules,
   type StoredPage,
   type WrittenComponent,
   writtenComponent,
@@ -46,7 +47,8 @@ export function judgePage(
   }
   const domain = judge(judging, pointer, () => domainRules(judging.ctx, wanted));
   const access = judge(judging, pointer, () => declaredAccess(page, stored));
-  if (branding === undefined || domain === undefined || access === undefined) return null;
+  const publish = judge(judging, pointer, () => publishRules(page.publish));
+  if (branding === undefined || domain === undefined || access === undefined || publish === undefined) return null;
   // The same password would be hashed anew, and end the access of its readers.
   const samePassword = stored !== null && judging.samePasswords.has(stored.id);
   const create: PageInput = { page, domain, components };
@@ -59,6 +61,8 @@ export function judgePage(
     branding,
     // A page that was made private manually stays so.
     ...(access === null ? {} : { access: { ...access, password: shownPassword(page, stored, samePassword) } }),
+    // So does a page whose publishing was set manually.
+    ...(page.publish === undefined ? {} : { publish }),
     custom_domain: domain,
     components: components.map((component) => shownComponent(component, judging)),
   };
@@ -76,6 +80,7 @@ export function judgePage(
       ...(access === null
         ? {}
         : { access: { ...stored.access, password: stored.access_password === null ? null : mask } }),
+      ...(page.publish === undefined ? {} : { publish: stored.publish }),
       custom_domain: stored.custom_domain,
       components: stored.components.map((component) => shownComponent(component, judging)),
     },

@@ -1,0 +1,188 @@
+import t from "tap";
+import { matchObject } from "@statusmesh/shared/testing";
+import { newId } from "@statusmesh/shared/ids";
+import { getIncident, postUpdate } from "../../alerting/incidents/service.ts";
+import { createTarget } from "../../monitoring/targets/service.ts";
+import { day, hour, minute, noon } from "../../testing/clock.ts";
+import { addIncident, newTarget, setStatus } from "../../testing/scene.ts";
+import { newOrg, openWorld } from "../../testing/world.ts";
+import { componentsOf, statusOf } from "../public/service.ts";
+import { addComponent, createPage, pageToPreview, updatePage } from "../status-pages/service.ts";
+import { announce, isNewsDue } from "../subscribers/engine.ts";
+import { isPublicationDue, publishDue, setPublished } from "./service.ts";
+
+const { sql, clock, system } = await openWorld(t);
+clock.at = noon;
+const owner = await newOrg(system);
+const monitor = await newTarget(owner, "Checkout");
+const page = await createPage(owner, { slug: "acme", name: "Acme", publish: { mode: "manual" } });
+await addComponent(owner, page.id, { target_id: monitor });
+const subscriber = newId();
+await sql`
+  insert into subscribers (id, org_id, page_id, kind, address, token, state, asked_at, created_at, confirmed_at)
+  values (${subscriber}, ${owner.orgId}, ${page.id}, 'email', 'a@example.org', 'a', 'active', now(), now(),
+    ${new Date(noon)})`;
+
+/** An event of the timeline, as the engine writes it. */
+const event = async (incident: string, kind: string, detail: object = {}) => sql`
+  insert into incident_events (id, org_id, incident_id, at, kind, actor_type, detail)
+  values (${newId()}, ${owner.orgId}, ${incident}, ${new Date(clock.now())}, ${kind}, 'engine',
+    ${sql.json(detail as never)})`;
+const opens = async (): Promise<string> => {
+  const id = await addIncident(owner, monitor, { started: clock.now(), title: "Checkout fails" });
+  await event(id, "opened");
+  return id;
+};
+const ends = async (id: string) => {
+  await sql`update incidents set ended_at = ${new Date(clock.now())}, outage_since = null where id = ${id}`;
+  await event(id, "resolved");
+};
+/** What subscribers get, by all replicas at once; each message is sent at once. */
+async function news(replicas = 1): Promise<string[]> {
+  const known = await sql<{ id: string }[]>`select id from subscriber_messages`;
+  if (await isNewsDue(system))
+    await Promise.all(Array.from({ length: replicas }, async () => await announce({ ...system })));
+  const rows = await sql<{ id: string; kind: string }[]>`
+    select m.id, m.content ->> 'kind' as kind from subscriber_messages m
+    join subscriber_deliveries d on d.message_id = m.id
+    where d.subscriber_id = ${subscriber} order by m.created_at, m.at`;
+  await sql`update subscriber_deliveries set attempts = 1, due_at = null`;
+  return rows.filter(({ id }) => !known.some((one) => one.id === id)).map(({ kind }) => kind);
+}
+const publish = (id: string, on: boolean, pages?: string[]) =>
+  setPublished(owner, id, on, pages === undefined ? {} : { page_ids: pages });
+
+t.beforeEach(async () => {
+  clock.advance(2 * hour);
+  await sql`truncate incidents, subscriber_messages cascade`;
+});
+
+t.test(
+  "by hand: subscribers hear nothing before, no end without its beginning, and of a withdrawal once",
+  async (t) => {
+    const silent = await opens();
+    await postUpdate(owner, silent, { phase: "identified", message: "Found" });
+    clock.advance(minute);
+    await ends(silent);
+    t.strictSame(await news(), [], "never published");
+    await publish(silent, true);
+    await event(silent, "updated");
+    t.strictSame(await news(), [], "published after its end: it is history");
+
+    clock.advance(minute);
+    const shown = await opens();
+    t.strictSame(await news(), []);
+    clock.advance(minute);
+    matchObject(t, await publish(shown, true), { published: true, visibility: "public" });
+    t.strictSame(await news(2), ["opened"], "once on two replicas");
+    await publish(shown, true);
+    clock.advance(minute);
+    await postUpdate(owner, shown, { phase: "monitoring", message: "Fixed" });
+    t.strictSame(await news(), ["monitoring"]);
+    clock.advance(minute);
+    await publish(shown, false, [page.id]);
+    t.strictSame(await news(2), ["withdrawn"]);
+    clock.advance(minute);
+    await ends(shown);
+    await publish(shown, false);
+    t.strictSame(await news(), [], "neither its end nor a second withdrawal");
+  },
+);
+
+t.test("a withdrawal before anybody was told drops the message", async (t) => {
+  const id = await opens();
+  await publish(id, true);
+  await announce(system);
+  clock.advance(1000);
+  await publish(id, false);
+  t.strictSame(await news(), []);
+  t.strictSame([...(await sql`select 1 from subscriber_deliveries where due_at is not null`)], []);
+});
+
+t.test("after minutes: the delay counts the present outage, on any number of replicas and after a kill", async (t) => {
+  await updatePage(owner, page.id, { publish: { mode: "after", after_minutes: 10 } });
+  const id = await opens();
+  clock.advance(6 * minute);
+  // It ended and failed again: the time begins anew.
+  await sql`update incidents set outage_since = ${new Date(clock.now())} where id = ${id}`;
+  clock.advance(6 * minute);
+  t.equal(await isPublicationDue(system), false);
+  clock.advance(4 * minute);
+  t.equal(await isPublicationDue(system), true);
+  // A process that is killed before it commits leaves the publication due.
+  await t.rejects(
+    sql.begin(async (tx) => {
+      t.equal(await publishDue({ ...system, sql: tx as never }), 1);
+      throw new Error("killed");
+    }),
+    /killed/,
+  );
+  t.strictSame(await news(), []);
+  const published = await Promise.all([publishDue(system), publishDue({ ...system })]);
+  t.equal(published[0] + published[1], 1, "one publication");
+  // The process that published is gone before it announces: another one does, once.
+  t.strictSame(await news(3), ["opened"]);
+  clock.advance(minute);
+  await ends(id);
+  t.strictSame(await news(2), ["resolved"]);
+
+  clock.advance(minute);
+  const hidden = await opens();
+  await publish(hidden, false);
+  const reported = await addIncident(owner, await other(), { started: clock.now() });
+  await sql`update incidents set opened_by = 'person' where id = ${reported}`;
+  clock.advance(30 * minute);
+  t.equal(await isPublicationDue(system), false, "neither an internal one nor a report");
+});
+
+t.test("strips and uptime count what is published, from its start, of groups too", async (t) => {
+  await updatePage(owner, page.id, { publish: { mode: "manual" } });
+  const check = { type: "group", members: [{ target_id: monitor }], rule: "all" } as const;
+  const { id: group } = await createTarget(owner, { name: "Shop", check });
+  await addComponent(owner, page.id, { target_id: group });
+  await sql`update targets set created_at = ${new Date(noon - day)} where org_id = ${owner.orgId}`;
+  for (const id of [monitor, group]) await setStatus(system, id, "up");
+  const started = clock.now() - hour;
+  const incidents = [await addIncident(owner, monitor, { started }), await addIncident(owner, group, { started })];
+  await sql`update incidents set created_at = ${new Date(clock.now())}`;
+  const seen = async () => {
+    const row = await pageToPreview(owner, page.id);
+    const { status, reported } = await statusOf({ ...system, sql: new Proxy(sql, {}) }, row);
+    const components = componentsOf(status).filter(({ id }) => id === monitor || id === group);
+    const shown = components.map(({ status: now, history }) => [now, history.at(-1)!.downtime_secs]);
+    return { reported, shown, incidents: status.active_incidents.length };
+  };
+  const nothing = [0, 1].map(() => ["operational", 0]);
+  t.strictSame(await seen(), { reported: true, shown: nothing, incidents: 0 });
+  for (const id of incidents) await publish(id, true);
+  const outage = [0, 1].map(() => ["major_outage", 3600]);
+  t.strictSame(await seen(), { reported: true, shown: outage, incidents: 2 });
+  for (const id of incidents) await publish(id, false);
+  t.strictSame(await seen(), { reported: true, shown: nothing, incidents: 0 });
+});
+
+t.test("a change of the mode leaves past incidents as they are", async (t) => {
+  const at = async (id: string) =>
+    (await publicationOf(id)).map(({ published_at }) => (published_at === null ? null : "published"));
+  await updatePage(owner, page.id, { publish: { mode: "always" } });
+  const early = await opens();
+  await ends(early);
+  clock.advance(minute);
+  await updatePage(owner, page.id, { publish: { mode: "manual" } });
+  const late = await opens();
+  await ends(late);
+  t.strictSame([await at(early), await at(late)], [["published"], [null]]);
+  clock.advance(minute);
+  const open = await opens();
+  await updatePage(owner, page.id, { publish: { mode: "always" } });
+  t.strictSame([await at(early), await at(late), await at(open)], [["published"], [null], ["published"]]);
+  await t.rejects(updatePage(owner, page.id, { publish: { mode: "after" } }), { code: "INVALID_BODY" });
+});
+
+async function other(): Promise<string> {
+  const id = await newTarget(owner, "Other");
+  await addComponent(owner, page.id, { target_id: id });
+  return id;
+}
+
+const publicationOf = async (id: string) => (await getIncident(owner, id)).publications;
