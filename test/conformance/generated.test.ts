@@ -203,6 +203,8 @@ const beyondSchemas = new RegExp(
     String.raw`^(?:POST|PATCH) /api/v1/status-pages\S* INVALID_BODY /branding/website_url$`,
     // Networks, and a page without a password that asks for one.
     String.raw`^(?:POST|PATCH) /api/v1/status-pages\S* INVALID_BODY /access/(?:password|open_networks/\d+)$`,
+    // After how many minutes.
+    String.raw`^(?:POST|PATCH) /api/v1/status-pages\S* INVALID_BODY /publish/after_minutes$`,
     // Two names of one filter.
     "^GET /api/v1/maintenance INVALID_QUERY /query/status$",
     // The document of a project is compared with the schemas of its objects.

@@ -258,7 +258,7 @@ t.test("what is refused has the shape of what was requested", async (t) => {
       await logo(hidden),
     ].map((path) => visitor.with(at).get(path)),
   );
-  t.match(page!.text, /<h1>This page is private<\/h1>[^]*action="\/status\/access"[^]*type="password"/);
+  t.match(page!.text, /<h1[^>]*>This page is private<\/h1>[^]*action="\/status\/access"[^]*type="password"/);
   for (const one of [data!, feed!, llms!]) t.equal(JSON.parse(one.text).error.code, "PAGE_ACCESS");
   for (const one of [badge!, image!])
     matchObject(t, one, { headers: { "content-type": /^image\/svg\+xml/ }, text: /private/ });
@@ -335,7 +335,7 @@ t.test("what opens a private page: its password, an open network, a token of the
   t.equal(await read(bearer(keys.data.token)), 200, "and its reader tokens");
   t.equal(await read(reader), 200, "networks and title leave the password and its readers as they are");
   const form = await visitor.with(status).get("/status/incidents?updates=all");
-  t.match(form.text, /<h1>Status of the vault<\/h1>[^]*value="\/status\/incidents\?updates=all"/);
+  t.match(form.text, /<h1[^>]*>Status of the vault<\/h1>[^]*value="\/status\/incidents\?updates=all"/);
   // An id of another page is absent on this one.
   for (const path of [`components/${other.component}/history`, `incidents/${other.incident}`])
     t.equal((await reader.with(status).get(`/api/public/v1/${path}`)).status, 404, path);

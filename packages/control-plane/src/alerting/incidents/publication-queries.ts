@@ -4,7 +4,7 @@ import type { Db } from "../../platform/db/sql.ts";
  * SQL: when incident `i` was published on page `p`, `infinity` for never. A row of the page decides, then the
  * visibility of the incident, then the mode of the page: incidents from before the mode are published as they began.
  */
-export const publishedAt = (sql: Db) => sql`
+const publishedAt = (sql: Db) => sql`
   (case when i.imported then i.opened_at
     else coalesce(
       (select coalesce(pub.published_at, 'infinity') from incident_publications pub

@@ -52,7 +52,7 @@ export { searchIncidents } from "./find.ts";
 export { callsOf, callsOfCauses } from "./on-call.ts";
 export { reportIncident, reportIncidents } from "./report.ts";
 export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
-export { isPublished, publishedAt } from "./publication-queries.ts";
+export { isPublished } from "./publication-queries.ts";
 export { listDeliveries, retryDelivery } from "./notifications.ts";
 export { listUpdates, narrateIncident, postNote, postUpdate } from "./narration.ts";
 

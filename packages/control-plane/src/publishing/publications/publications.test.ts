@@ -2,6 +2,8 @@ import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { getIncident, postUpdate } from "../../alerting/incidents/service.ts";
+import { validate } from "@statusmesh/shared/validate";
+import { TargetCreate } from "../../monitoring/targets/schema.ts";
 import { createTarget } from "../../monitoring/targets/service.ts";
 import { day, hour, minute, noon } from "../../testing/clock.ts";
 import { addIncident, newTarget, setStatus } from "../../testing/scene.ts";
@@ -137,8 +139,11 @@ t.test("after minutes: the delay counts the present outage, on any number of rep
 
 t.test("strips and uptime count what is published, from its start, of groups too", async (t) => {
   await updatePage(owner, page.id, { publish: { mode: "manual" } });
-  const check = { type: "group", members: [{ target_id: monitor }], rule: "all" } as const;
-  const { id: group } = await createTarget(owner, { name: "Shop", check });
+  const shop = validate(TargetCreate, {
+    name: "Shop",
+    check: { type: "group", members: [{ target_id: monitor }], rule: "all" },
+  });
+  const { id: group } = await createTarget(owner, shop);
   await addComponent(owner, page.id, { target_id: group });
   await sql`update targets set created_at = ${new Date(noon - day)} where org_id = ${owner.orgId}`;
   for (const id of [monitor, group]) await setStatus(system, id, "up");

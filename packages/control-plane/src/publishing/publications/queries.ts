@@ -7,7 +7,12 @@ export const selectPageIds = async (sql: Db, orgId: string, incidentId: string):
     select c.page_id from incidents i join status_page_components c on c.target_id = i.target_id
     where i.org_id = ${orgId} and i.id = ${incidentId} order by c.page_id`);
 
-export interface PublicationChange {
+/** Those of the ids that are status pages of the organisation. */
+export const selectOwnPages = async (sql: Db, orgId: string, ids: readonly string[]): Promise<string[]> =>
+  await columnOf<string>(sql`
+    select id from status_pages where org_id = ${orgId} and id = any(${[...ids]}::uuid[]) order by id`);
+
+interface PublicationChange {
   orgId: string;
   incidentId: string;
   pageIds: readonly string[];

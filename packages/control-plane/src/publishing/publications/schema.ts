@@ -8,7 +8,7 @@ export const PublicationRequest = Shape("PublicationRequest", "On which status p
       IdText({
         format: "uuid",
         errorCode: "INVALID_ID",
-        description: "Status page that has the target",
+        description: "Status page; one without the target shows the incident once it has it",
         examples: ["01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"],
       }),
       {

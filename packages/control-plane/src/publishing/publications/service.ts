@@ -10,7 +10,7 @@ import type { PublicationRequest } from "./schema.ts";
 /**
  * Publishes an incident on status pages from now on, or takes it off them: their subscribers who have heard of it are
  * told. Without page ids, on all pages of its target, and its visibility says so. Throws INCIDENT_NOT_FOUND, and
- * STATUS_PAGE_NOT_FOUND for a page without its target.
+ * STATUS_PAGE_NOT_FOUND for an absent or foreign page.
  */
 export async function setPublished(
   ctx: Ctx,
@@ -42,15 +42,12 @@ export async function setPublished(
 
 /** The pages that the request means, in the order of their ids. */
 async function pagesOf(tx: Ctx, id: string, asked: readonly string[] | undefined): Promise<string[]> {
-  const all = await queries.selectPageIds(tx.sql, tx.orgId, id);
-  if (asked === undefined) return all;
+  if (asked === undefined) return await queries.selectPageIds(tx.sql, tx.orgId, id);
   const wanted = asked.map((one) => one.toLowerCase());
-  const at = wanted.findIndex((one) => !all.includes(one));
-  if (at >= 0)
-    throw new AppError("STATUS_PAGE_NOT_FOUND", "No such status page has the monitor of the incident.", {
-      field: `/page_ids/${at}`,
-    });
-  return all.filter((one) => wanted.includes(one));
+  const own = await queries.selectOwnPages(tx.sql, tx.orgId, wanted);
+  const at = wanted.findIndex((one) => !own.includes(one));
+  if (at >= 0) throw new AppError("STATUS_PAGE_NOT_FOUND", "Status page not found.", { field: `/page_ids/${at}` });
+  return own;
 }
 
 /** False when {@link publishDue} would find nothing. */
