@@ -12,7 +12,7 @@ export const pipelineTools = (hub: Hub): Tool[] => [
     name: "run_check_now",
     title: "Run a check now",
     description:
-      "Checks one monitor at once and records the result. The user confirms it; a " + "failing result may send alerts.",
+      "Checks one monitor at once and records the result. The user confirms it; a failing result may send alerts.",
     scope: "targets:execute",
     input: Closed({ monitor_id: IdText({ maxLength: 100, description: "From list_monitors" }) }),
     output: Closed({
