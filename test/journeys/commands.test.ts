@@ -106,6 +106,7 @@ t.test("the doctor finds a running service well, and says what is not", async (t
       "packing ok",
       "agents ok",
       "secrets ok",
+      "discovery skipped",
       "clock ok",
       "redis skipped",
       "mail skipped",

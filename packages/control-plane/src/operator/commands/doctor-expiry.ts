@@ -1,9 +1,12 @@
 import { dayMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import { endingClientCertificates } from "../../monitoring/certificates/service.ts";
-import type { DoctorResult } from "./doctor.ts";
 
-type Found = Pick<DoctorResult, "state" | "detail">;
+/** State and detail of a line of the doctor. */
+interface Found {
+  readonly state: "ok" | "warning";
+  readonly detail: string;
+}
 
 /** Days before the end of a client certificate from which it is a warning, as in the runs of its checks. */
 const warningDays = 14;
@@ -26,7 +29,7 @@ export async function clientCertificates(system: Pick<System, "sql" | "clock">):
  * Age of the runtime's time zone data, which schedules and windows are read by. A version is a year and a letter, such
  * as 2025c, without a date: only one of the year before last is surely older than a year.
  */
-export function timeZoneData(version: string | undefined, now: number): Pick<DoctorResult, "state" | "detail"> {
+export function timeZoneData(version: string | undefined, now: number): Found {
   const year = Number(/^20\d\d/.exec(version ?? "")?.[0] ?? Number.NaN);
   if (Number.isNaN(year)) return { state: "warning", detail: "the version of the time zone data is not known" };
   const words = `the time zone data are version ${version} (Node.js ${process.version})`;
