@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { Closed, Integer, nullable, OneOf } from "../../platform/http/wire.ts";
+import { Closed, nullable, OneOf } from "../../platform/http/wire.ts";
 
 const modes = ["always", "after", "manual"] as const;
 
@@ -11,7 +11,12 @@ const fields = {
     "always",
   ),
   after_minutes: nullable(
-    Integer("Of mode after: unbroken minutes of the present outage, 1 to 1440", 10, { minimum: 1, maximum: 1440 }),
+    Type.Integer({
+      minimum: 1,
+      maximum: 1440,
+      description: "Of mode after: unbroken minutes of the present outage",
+      examples: [10],
+    }),
   ),
 };
 
