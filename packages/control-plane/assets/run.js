@@ -49,6 +49,9 @@ async function finding(of, result, warnings = [], form = null) {
   return [...box.childNodes, ...warnings.map((text) => el("p", { class: "muted" }, text))];
 }
 
+/** A result as shown: the status code of the server of a status page says nothing of what the page reports. */
+const shownResult = ({ result, components }) => (components ? { ...result, http_status: null } : result);
+
 /** The components of a status page, as a test lists them. */
 const componentLine = (components = []) =>
   components.length === 0
@@ -93,7 +96,7 @@ async function testFrom(form, regions, check, { test: route, part }, isAuto) {
     regions.map(async ({ id, name }, at) => {
       const answer = await call(method, `${path}?region=${encodeURIComponent(id)}`, check);
       const shown = answer.ok
-        ? await finding("region", answer.data.result)
+        ? await finding("region", shownResult(answer.data))
         : [el("p", {}, el("strong", {}, `${name}: `), answer.error.message)];
       lines[at].replaceChildren(...shown);
       return answer;
@@ -107,7 +110,10 @@ async function testFrom(form, regions, check, { test: route, part }, isAuto) {
   const results = answers.filter(({ ok }) => ok).map(({ data }) => data);
   const [worst] = results.sort((a, b) => worstFirst.indexOf(a.result.status) - worstFirst.indexOf(b.result.status));
   if (worst)
-    panel.append(...(await finding("test", worst.result, worst.warnings, form)), ...componentLine(worst.components));
+    panel.append(
+      ...(await finding("test", shownResult(worst), worst.warnings, form)),
+      ...componentLine(worst.components),
+    );
 }
 
 /**
@@ -137,7 +143,7 @@ async function test(button, isAuto) {
     return isAuto || showError(form, answer.error, whole ? "" : part);
   }
   const { result, warnings, components } = answer.data;
-  if (result) done(...(await finding("test", result, warnings, form)), ...componentLine(components));
+  if (result) done(...(await finding("test", shownResult(answer.data), warnings, form)), ...componentLine(components));
   else {
     const which = value ? "destination typed here" : "stored destination";
     const words = button.dataset.testStored ? `Test message accepted by the ${which}.` : "Test message accepted.";
