@@ -29,10 +29,11 @@ export const ar: Texts = {
       major_outage: "انقطاع كبير في النظام",
       no_data: "لا توجد بيانات مراقبة",
     },
+    // The mark keeps the direction where the component has a Latin name.
     outage: {
-      degraded: (component) => `${component}: أداء منخفض`,
-      partial_outage: (component) => `${component}: انقطاع جزئي`,
-      major_outage: (component) => `${component}: انقطاع كبير`,
+      degraded: (component) => `\u200f${component}: أداء منخفض`,
+      partial_outage: (component) => `\u200f${component}: انقطاع جزئي`,
+      major_outage: (component) => `\u200f${component}: انقطاع كبير`,
     },
     phase: {
       investigating: "قيد التحقيق",

@@ -34,6 +34,8 @@ export class PageWords {
   readonly language: Language;
   /** Writing direction. */
   readonly dir: Texts["dir"];
+  /** The comma of the script. */
+  readonly comma: string;
   readonly #texts: Texts;
   readonly #decimal: string;
   readonly #timeZone: string;
@@ -51,6 +53,7 @@ export class PageWords {
     this.#texts = texts;
     this.language = language;
     this.dir = texts.dir;
+    this.comma = texts.dir === "rtl" ? "،" : ",";
     this.#decimal = new Intl.NumberFormat(locale).formatToParts(0.5).find(({ type }) => type === "decimal")!.value;
     this.#timeZone = timeZone;
     const format = (options: Intl.DateTimeFormatOptions, zone = timeZone) =>
@@ -126,7 +129,9 @@ export class PageWords {
   /** `a, b and c`; of many items the first, and how many more there are. */
   list = (all: readonly string[]): string => {
     const items = all.length <= mostListed ? all : [...all.slice(0, mostListed), this.t.more(all.length - mostListed)];
-    return items.length < 2 ? (items[0] ?? "") : `${items.slice(0, -1).join(", ")} ${this.t.and} ${items.at(-1)!}`;
+    return items.length < 2
+      ? (items[0] ?? "")
+      : `${items.slice(0, -1).join(`${this.comma} `)} ${this.t.and} ${items.at(-1)!}`;
   };
 
   /**
