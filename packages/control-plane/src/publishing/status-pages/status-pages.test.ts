@@ -63,6 +63,7 @@ t.test("a page is created, read, updated and deleted", async (t) => {
   };
   t.strictSame(made.body, {
     access: { mode: "public", open_networks: [], keep_subscribers: false, title: null },
+    publish: { mode: "always", after_minutes: null },
     id: made.body.id,
     slug: "acme",
     name: "Acme status",
