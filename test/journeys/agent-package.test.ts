@@ -104,7 +104,8 @@ const described = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"))
 const published = publishedFor(Object.keys(described.dependencies), join(root, "packages/agent/node_modules"));
 
 t.test("the package stands alone and is small", (t) => {
-  t.ok(statSync(tarball).size < 240_000, `${statSync(tarball).size} bytes`);
+  // 70 kB of it are discovery with the reader of YAML labels, which only `discover` loads.
+  t.ok(statSync(tarball).size < 320_000, `${statSync(tarball).size} bytes`);
   t.same(
     Object.entries(described.dependencies).filter(
       ([name, version]) => name.startsWith("@statusmesh/") || version.startsWith("workspace:"),
