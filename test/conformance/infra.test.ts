@@ -288,7 +288,10 @@ function podOf(t: Test, name: string, version: string): Pod {
         .reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], values);
       t.not(found, undefined, `${file}: ${path} is in values.yaml`);
     }
-    matchObject(t, flattened(template), { apiVersion: String, kind: String, metadata: { name: `x-${name}` } }, file);
+    // Objects of one purpose stand in one file.
+    const named = new RegExp(`^(?:x-)+(?:${name}|discovery)$`);
+    for (const one of template.split(/^---$/m))
+      matchObject(t, flattened(one), { apiVersion: String, kind: String, metadata: { name: named } }, file);
   }
   const leaves = (tree: Record<string, unknown>, before = ""): string[] =>
     Object.entries(tree).flatMap(([key, value]) =>

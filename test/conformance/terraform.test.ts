@@ -241,8 +241,8 @@ t.test("uptimepage_status_page and _component: the requests of the provider", as
     public_show_powered_by: false,
   };
   const sent = { name: "Acme", slug: "acme-tf", enabled: true, branding };
-  const page = { timezone: "UTC", language: "en", languages: null };
-  const usual = { about: null, website_url: null, hide_from_search: false, ...page };
+  const shown = { timezone: "UTC", language: "en", languages: null };
+  const usual = { about: null, website_url: null, hide_from_search: false, ...shown };
   t.strictSame(decoded(await provider.patch(path, sent)).branding, {
     ...usual,
     display_name: "Acme status",
