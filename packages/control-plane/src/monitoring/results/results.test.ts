@@ -49,6 +49,7 @@ t.test("results are listed newest first, in pages, with the exact total", async 
     timestamp: iso(noon - 28.5 * minute),
     status: "down",
     error: "connection refused",
+    diagnosis: null,
     http_status: null,
     response_size: 512,
     dns_ms: 10,
