@@ -265,14 +265,17 @@ export const Projects = Shape("ConfigProjects", "Projects of configuration as co
       applied_by: nullable(actor),
       summary: nullable(Summary),
       source: Type.Optional(
-        Closed({
-          name: Text("The source of discovery", "Docker, host nas"),
-          at: Timestamp,
-          error: nullable(Text("Why it could not be read last", null)),
-          objects: Integer("Objects read", 20),
-          wrong: Type.Array(Remark, { description: "Objects that are left out, the first 100" }),
-          ignored: Type.Array(Remark, { description: "What has no equivalent, the first 100" }),
-        }),
+        Closed(
+          {
+            name: Text("The source of discovery", "Docker, host nas"),
+            at: Timestamp,
+            error: nullable(Text("Why it could not be read last", null)),
+            objects: Integer("Objects read", 20),
+            wrong: Type.Array(Remark, { description: "Objects that are left out, the first 100" }),
+            ignored: Type.Array(Remark, { description: "What has no equivalent, the first 100" }),
+          },
+          { description: "The last run of discovery; absent in a project of files" },
+        ),
       ),
     }),
     { description: "Every project, by name" },
