@@ -21,12 +21,16 @@ const cache = ts.createModuleResolutionCache(root, (name) => name, options);
 
 /** File to what it imports; an import that leads nowhere is null. */
 const graph = new Map();
-for (const folder of folders)
-  for (const name of fs.readdirSync(join(root, folder), { recursive: true }).toSorted()) {
-    const file = join(folder, name);
-    if (file.endsWith(".ts") && !file.startsWith("test/dist/") && !file.includes("node_modules/"))
-      graph.set(file, importsOf(file));
-  }
+for (const folder of folders) for (const file of sourcesIn(folder)) graph.set(file, importsOf(file));
+
+/** The TypeScript files of a folder. Compiled output and installed packages change while tests run beside this. */
+function sourcesIn(folder) {
+  return fs.readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) return ["node_modules", "dist"].includes(entry.name) ? [] : sourcesIn(path);
+    return path.endsWith(".ts") ? [path] : [];
+  });
+}
 
 function importsOf(file) {
   const { importedFiles } = ts.preProcessFile(fs.readFileSync(join(root, file), "utf8"), true, true);
