@@ -1,5 +1,6 @@
 import type { ReportedComponents, ReportedState } from "@statusmesh/shared/checks/status-page";
 import { asObject, isObject, type Json } from "@statusmesh/shared/json";
+import { clean } from "../run/verdicts.ts";
 
 /*
  * JSON of status pages, recognised by its shape. Sources: developer pages of Statuspage (metastatuspage.com/api),
@@ -24,7 +25,7 @@ const maxComponents = 500;
 const maxText = 200;
 
 const textOf = (value: unknown): string | null =>
-  typeof value === "string" && value.trim() !== "" ? value.trim().slice(0, maxText) : null;
+  typeof value === "string" && value.trim() !== "" ? clean(value.trim(), maxText) : null;
 const listOf = (value: unknown): Json[] => (Array.isArray(value) ? value.slice(0, 5000).filter(isObject) : []);
 
 /** States of all products; upper case and separators do not count. */
@@ -51,8 +52,10 @@ const words: Readonly<Record<string, ReportedState>> = {
   maintenanceinprogress: "maintenance",
 };
 
-const stateOf = (value: unknown): ReportedState =>
-  (typeof value === "string" && words[value.slice(0, 40).toLowerCase().replaceAll(/[ _-]/g, "")]) || "unknown";
+function stateOf(value: unknown): ReportedState {
+  const word = typeof value === "string" ? value.slice(0, 40).toLowerCase().replaceAll(/[ _-]/g, "") : "";
+  return Object.hasOwn(words, word) ? words[word]! : "unknown";
+}
 
 const severity: readonly ReportedState[] = ["unknown", "up", "maintenance", "degraded", "down"];
 export const worst = (states: readonly ReportedState[]): ReportedState =>

@@ -246,6 +246,16 @@ t.test("what is no status page ends in an error, within six requests", async (t)
   t.equal(components?.length, 500);
   t.ok(error!.length <= 2000);
   t.notMatch(error!, /[\u202e\n]/);
+  t.same(
+    components!.filter(({ id, name }) => /[\u202e\n]/.test(id + name)),
+    [],
+    "names are stored and shown as they are",
+  );
+  // Names that every object inherits are no states, and a name is cut between characters.
+  const odd = statuspage("constructor", "x", { [`API\0${"x".repeat(195)}😀`]: "toString" });
+  const read = await ask({ "/api/v2/summary.json": odd });
+  t.same([read.status, read.skip, read.components?.map(({ state }) => state)], ["error", true, ["unknown"]]);
+  t.ok(read.components!.every(({ name }) => name.isWellFormed() && !name.includes("\0")));
 });
 
 t.test("a server that cannot be reached is an error", async (t) => {
