@@ -526,7 +526,7 @@ t.test("all faults of a document are found at once, with pointers", async (t) =>
         "web/front": {
           name: "",
           check: { type: "http", url: "ftp://shop" },
-          alerts: ["nobody", { channel_id: newId() }],
+          alerts: ["nobody", { channel_id: newId() }, null],
         },
         Upper: { name: "X", check: { type: "tcp", host: "a", port: 1 } },
         slow: {
@@ -561,6 +561,7 @@ t.test("all faults of a document are found at once, with pointers", async (t) =>
     "/monitors/web~1front/name": "EMPTY_NAME",
     "/monitors/web~1front/alerts/0": "UNKNOWN_REFERENCE",
     "/monitors/web~1front/alerts/1/channel_id": "UNKNOWN_REFERENCE",
+    "/monitors/web~1front/alerts/2": "UNKNOWN_REFERENCE",
     "/monitors/Upper": "INVALID_BODY",
     "/monitors/slow/check/timeout": "INVALID_BODY",
     "/monitors/slow/depends_on/0": "UNKNOWN_REFERENCE",

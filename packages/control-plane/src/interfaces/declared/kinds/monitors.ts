@@ -1,5 +1,6 @@
 import { type CheckSpec, isGroup, isProbed, kindOf } from "@statusmesh/shared/checks";
 import { checkAll } from "@statusmesh/shared/faults";
+import { isObject } from "@statusmesh/shared/json";
 import { mask } from "@statusmesh/shared/secrets";
 import { validate } from "@statusmesh/shared/validate";
 import { addressesRule, addressHash, type StoredAddress } from "../../../monitoring/heartbeats/service.ts";
@@ -84,7 +85,7 @@ function readInput({ fields, pointer }: Declared, judging: Judging): TargetCreat
   if ("alerts" in body)
     body["alerts"] = listIn(judging, body, "alerts", pointer).map((alert, at) => {
       const id = channelOf(alert, `${pointer}/alerts/${at}`, judging) ?? unknownChannel;
-      const { channel: _key, channel_id: _id, ...more } = (typeof alert === "object" ? alert : {}) as Fields;
+      const { channel: _key, channel_id: _id, ...more } = (isObject(alert) ? alert : {}) as Fields;
       return { ...more, channel_id: id };
     });
   if ("escalation" in body)
