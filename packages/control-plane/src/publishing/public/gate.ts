@@ -22,7 +22,8 @@ export async function requireAccess(system: System, http: Context, page: PageRow
   // Kept for the form.
   http.state["refusedPage"] = page;
   if (!(await mayRead(system, http, page))) throw noAccess();
-  setGateHeaders(http, readerHeaders);
+  const Vary = page.branding.language === "auto" ? `${readerHeaders.Vary}, Accept-Language` : readerHeaders.Vary;
+  setGateHeaders(http, { ...readerHeaders, Vary });
 }
 
 /** The private page that the request was refused at; undefined without one. */

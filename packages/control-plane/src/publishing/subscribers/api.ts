@@ -82,16 +82,20 @@ export const subscriberRoutes: Route[] = [
     ],
     handle: async ({ ctx, http }) => {
       const browser = isBrowser(http);
-      let input: SubscriptionRequest;
+      let input: SubscriptionRequest | undefined;
+      const formWith = (outcome: string) =>
+        seeOther(
+          `${baseOf(ctx)}/subscribe?${outcome}${input?.language === undefined ? "" : `&lang=${input.language}`}`,
+        );
       try {
         input = validate(SubscriptionRequest, await bodyOf(http)) as SubscriptionRequest;
         await service.subscribe(ctx, input, visitorAddress(http, ctx.config));
       } catch (error) {
         if (!browser || !(error instanceof AppError) || error.status === 404 || error.status >= 500) throw error;
-        return seeOther(`${baseOf(ctx)}/subscribe?error=${error.code === "RATE_LIMITED" ? "limit" : "input"}`);
+        return formWith(`error=${error.code === "RATE_LIMITED" ? "limit" : "input"}`);
       }
       return browser
-        ? seeOther(`${baseOf(ctx)}/subscribe?done=${input.email === undefined ? "webhook" : "mail"}`)
+        ? formWith(`done=${input.email === undefined ? "webhook" : "mail"}`)
         : { status: 202, body: { message } };
     },
   }),
