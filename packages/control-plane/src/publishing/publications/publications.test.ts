@@ -91,6 +91,38 @@ t.test(
   },
 );
 
+t.test("a withdrawal is told once and has the last title that was sent", async (t) => {
+  const id = await opens();
+  clock.advance(minute);
+  await publish(id, true);
+  t.strictSame(await news(), ["opened"]);
+  clock.advance(minute);
+  await publish(id, false);
+  await sql`update incidents set public_title = 'Secret' where id = ${id}`;
+  await announce(system);
+  for (const when of ["waits", "was sent"]) {
+    for (const on of [true, false]) {
+      clock.advance(minute);
+      await publish(id, on);
+    }
+    t.strictSame(await news(), [], `the first withdrawal ${when}`);
+  }
+  clock.advance(minute);
+  await ends(id);
+  for (const on of [true, false]) await publish(id, on);
+  t.strictSame(await news(), [], "of a closed one");
+  const sent = await sql<{ kind: string; title: string }[]>`
+    select m.content ->> 'kind' as kind, m.content ->> 'title' as title
+    from subscriber_messages m join subscriber_deliveries d on d.message_id = m.id order by m.created_at`;
+  t.strictSame(
+    sent.map(({ kind, title }) => [kind, title]),
+    [
+      ["opened", "Checkout fails"],
+      ["withdrawn", "Checkout fails"],
+    ],
+  );
+});
+
 t.test("a withdrawal before anybody was told drops the message", async (t) => {
   const id = await opens();
   await publish(id, true);

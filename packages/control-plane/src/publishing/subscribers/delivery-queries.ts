@@ -36,10 +36,19 @@ export async function queueMessages(sql: Db, news: readonly News[], now: Date): 
   return count;
 }
 
-/** Condition: subscriber `s` may have got a message about the incident of `n`. */
+/** Order of messages `m`, newest first. */
+const newest = (sql: Db) => sql`m.created_at desc, m.at desc, m.id desc`;
+
+/**
+ * Condition: the newest message about the incident of `n` that subscriber `s` may have got is none of its withdrawal.
+ * A withdrawal that still waits counts: it is sent.
+ */
 const hasHeard = (sql: Db) => sql`
-  exists (select from subscriber_messages m join subscriber_deliveries d on d.message_id = m.id
-    where m.page_id = n.page_id and m.incident_id = n.incident_id and d.subscriber_id = s.id and d.attempts > 0)`;
+  (select m.content ->> 'kind' <> 'withdrawn'
+   from subscriber_messages m join subscriber_deliveries d on d.message_id = m.id
+   where m.page_id = n.page_id and m.incident_id = n.incident_id and d.subscriber_id = s.id
+     and (d.attempts > 0 or m.content ->> 'kind' = 'withdrawn' and d.due_at is not null)
+   order by ${newest(sql)} limit 1)`;
 
 /** Everybody on a public page; on a private one, who subscribed while it was private, and all where they are kept. */
 const isInside = (sql: Db) => sql`
@@ -88,25 +97,31 @@ export async function selectIncidentNews(sql: Db, since: Date, ends: boolean, li
     order by e.at, e.id limit ${limit}`;
 }
 
+const publicTitle = (sql: Db) => sql`i.public_title`;
+
 /** Columns of the message about incident `i` on page `p`. */
-const incidentColumns = (sql: Db) => sql`
+const incidentColumns = (sql: Db, title: ReturnType<typeof publicTitle>) => sql`
   ${pageColumns(sql)}, i.id as incident_id, array[i.target_id] as target_ids,
-  array[coalesce(c.public_name, t.name)] as components, i.public_title as title, i.severity,
+  array[coalesce(c.public_name, t.name)] as components, ${title} as title, i.severity,
   null::timestamptz as starts_at, null::timestamptz as ends_at`;
 
 /**
  * Incidents that were published since `since` while they were open, with their newest update, and those that were
  * withdrawn, on pages whose subscribers have messages of them. A publication is one message, however often it is read.
+ * A withdrawal has the title of the last message, as what is written after it is not published.
  */
 export async function selectPublicationNews(sql: Db, since: Date, limit: number): Promise<Source[]> {
   const key = (kind: string, at: ReturnType<typeof sql>) =>
     sql`${`${kind}:`}::text || i.id || ':' || extract(epoch from ${at})`;
+  const lastTitle = sql`
+    (select m.content ->> 'title' from subscriber_messages m where m.page_id = p.id and m.incident_id = i.id
+     order by ${newest(sql)} limit 1)`;
   return await sql<Source[]>`
     with changed as (
       select r.incident_id as of_incident, r.page_id as of_page, r.published_at, r.withdrawn_at
       from incident_publications r where coalesce(r.withdrawn_at, r.published_at) > ${since}
     ), news as (
-      select ${incidentColumns(sql)}, 'opened' as kind, r.published_at as at,
+      select ${incidentColumns(sql, publicTitle(sql))}, 'opened' as kind, r.published_at as at,
         ${key("published", sql`r.published_at`)} as key,
         (select u.message from incident_updates u where u.incident_id = i.id order by u.created_at desc, u.id desc
          limit 1) as message
@@ -119,7 +134,8 @@ export async function selectPublicationNews(sql: Db, since: Date, limit: number)
       join status_page_components c on c.page_id = p.id and c.target_id = i.target_id
       where r.published_at is not null
       union all
-      select ${incidentColumns(sql)}, 'withdrawn', r.withdrawn_at, ${key("withdrawn", sql`r.withdrawn_at`)}, null
+      select ${incidentColumns(sql, lastTitle)}, 'withdrawn', r.withdrawn_at,
+        ${key("withdrawn", sql`r.withdrawn_at`)}, null
       from changed r join incidents i on i.id = r.of_incident
       join targets t on t.id = i.target_id
       join status_pages p on p.id = r.of_page and ${published(sql)}
