@@ -9,7 +9,7 @@ import { day, hour, minute, noon } from "../../testing/clock.ts";
 import { addIncident, newTarget, setStatus } from "../../testing/scene.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { componentsOf, statusOf } from "../public/service.ts";
-import { addComponent, createPage, pageToPreview, updatePage } from "../status-pages/service.ts";
+import { addComponent, createPage, deletePage, pageToPreview, updatePage } from "../status-pages/service.ts";
 import { announce, isNewsDue } from "../subscribers/engine.ts";
 import { isPublicationDue, publishDue, setPublished } from "./service.ts";
 
@@ -167,6 +167,21 @@ t.test("after minutes: the delay counts the present outage, on any number of rep
   await sql`update incidents set opened_by = 'person' where id = ${reported}`;
   clock.advance(30 * minute);
   t.equal(await isPublicationDue(system), false, "neither an internal one nor a report");
+});
+
+t.test("a bad stored delay of a page does not stop the others", async (t) => {
+  await updatePage(owner, page.id, { publish: { mode: "after", after_minutes: 10 } });
+  const bad = await createPage(owner, { slug: "bad", name: "Bad", publish: { mode: "after", after_minutes: 5 } });
+  await addComponent(owner, bad.id, { target_id: monitor });
+  await opens();
+  clock.advance(11 * minute);
+  for (const minutes of [1e12, 2147483647, -2147483648, 10.5, "ten", null]) {
+    const publish = sql.json({ mode: "after", after_minutes: minutes });
+    await sql`update status_pages set publish = ${publish} where id = ${bad.id}`;
+    await sql`truncate incident_publications`;
+    t.ok((await publishDue(system)) >= 1, String(minutes));
+  }
+  await deletePage(owner, bad.id);
 });
 
 t.test("strips and uptime count what is published, from its start, of groups too", async (t) => {

@@ -50,6 +50,11 @@ export async function setVisibility(
   await sql`update incidents set visibility = ${visibility} where org_id = ${orgId} and id = ${incidentId}`;
 }
 
+/** Minutes of page `p`, of any stored value: a bad one must not stop the other pages. */
+const afterMinutes = (sql: Db) => sql`
+  (case when jsonb_typeof(p.publish -> 'after_minutes') = 'number'
+    then least(greatest((p.publish ->> 'after_minutes')::numeric, 1), 1440) else 1440 end)::integer`;
+
 /** Open incidents on pages that publish after some minutes, which have failed that long without a break. */
 const due = (sql: Db, now: Date) => sql`
   from status_pages p
@@ -57,7 +62,7 @@ const due = (sql: Db, now: Date) => sql`
   join incidents i on i.target_id = c.target_id and i.ended_at is null and not i.retracted
   where p.publish ->> 'mode' = 'after' and i.created_at >= p.publish_since
     and i.visibility = 'automatic' and i.opened_by = 'engine'
-    and i.outage_since <= ${now}::timestamptz - make_interval(mins => (p.publish ->> 'after_minutes')::integer)
+    and i.outage_since <= ${now}::timestamptz - make_interval(mins => ${afterMinutes(sql)})
     and not exists (select from incident_publications r where r.incident_id = i.id and r.page_id = p.id)`;
 
 /** True when {@link publishDue} would publish something. */
