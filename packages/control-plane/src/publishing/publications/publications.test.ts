@@ -227,8 +227,33 @@ t.test("a change of the mode leaves past incidents as they are", async (t) => {
   clock.advance(minute);
   const open = await opens();
   await updatePage(owner, page.id, { publish: { mode: "always" } });
-  t.strictSame([await at(early), await at(late), await at(open)], [["published"], [null], ["published"]]);
+  t.strictSame([await at(early), await at(late), await at(open)], [["published"], [null], [null]]);
+  await publish(open, true);
+  t.strictSame(await at(open), ["published"], "by hand");
   await t.rejects(updatePage(owner, page.id, { publish: { mode: "after" } }), { code: "INVALID_BODY" });
+});
+
+t.test("neither a change to a delay nor a new page publishes what began before", async (t) => {
+  await updatePage(owner, page.id, { publish: { mode: "manual" } });
+  const closed = await opens();
+  await ends(closed);
+  const open = await opens();
+  clock.advance(30 * minute);
+  await updatePage(owner, page.id, { publish: { mode: "after", after_minutes: 10 } });
+  const pages = [];
+  for (const mode of ["manual", "after"] as const) {
+    const created = await createPage(owner, { slug: mode, name: mode, publish: { mode, after_minutes: 10 } });
+    await addComponent(owner, created.id, { target_id: monitor });
+    pages.push(created.id);
+  }
+  clock.advance(30 * minute);
+  t.equal(await publishDue(system), 0);
+  const shown = async () =>
+    (await Promise.all([closed, open].map(publicationOf))).flat().filter(({ published_at }) => published_at !== null);
+  t.strictSame(await shown(), []);
+  for (const id of pages) await updatePage(owner, id, { publish: { mode: "always" } });
+  t.strictSame(await shown(), [], "nor when the page publishes every incident later");
+  for (const id of pages) await deletePage(owner, id);
 });
 
 async function other(): Promise<string> {

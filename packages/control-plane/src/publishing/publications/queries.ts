@@ -60,7 +60,7 @@ const due = (sql: Db, now: Date) => sql`
   from status_pages p
   join status_page_components c on c.page_id = p.id
   join incidents i on i.target_id = c.target_id and i.ended_at is null and not i.retracted
-  where p.publish ->> 'mode' = 'after' and i.created_at >= p.publish_since
+  where p.publish ->> 'mode' = 'after' and i.created_at >= greatest(p.publish_since, p.created_at)
     and i.visibility = 'automatic' and i.opened_by = 'engine'
     and i.outage_since <= ${now}::timestamptz - make_interval(mins => ${afterMinutes(sql)})
     and not exists (select from incident_publications r where r.incident_id = i.id and r.page_id = p.id)`;

@@ -12,6 +12,12 @@ export function publishRules(input: PublishInput | undefined): Publish {
   return { mode, after_minutes: mode === "after" ? minutes : null };
 }
 
+/** What a new page stores. One that does not show every incident shows none from before it either. */
+export function firstPublish(input: PublishInput | undefined): Pick<StatusPageRow, "publish" | "publish_since"> {
+  const publish = publishRules(input);
+  return { publish, publish_since: publish.mode === "always" ? null : new Date(0) };
+}
+
 /** What a change of the rules stores; undefined changes nothing. */
 export function changedPublish(
   before: Pick<StatusPageRow, "publish" | "publish_since">,

@@ -23,7 +23,7 @@ import { readdressLogos } from "./logo-queries.ts";
 import { domainOf, setDomain } from "./domains.ts";
 import { findPage, lockedPage } from "./find.ts";
 import { logoUrl } from "./logos.ts";
-import { changedPublish, publishRules } from "./publish.ts";
+import { changedPublish, firstPublish } from "./publish.ts";
 import { keepUnpublished } from "./publish-queries.ts";
 import { deleteReaderTokensOf } from "./reader-token-queries.ts";
 import * as componentQueries from "./component-queries.ts";
@@ -131,7 +131,7 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
     // Of a new page.
     access_revision: 0,
     private_since: null,
-    ...changedPublish({ publish: publishRules(undefined), publish_since: null }, input.publish, now),
+    ...firstPublish(input.publish),
     reader_tokens: [],
     logo_hash: null,
     logo_dark_hash: null,
@@ -178,7 +178,8 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
     after.private_since = isPrivate(after) ? (before.private_since ?? after.updated_at) : null;
     if (patch.custom_domain !== undefined) await setDomain(own, id, patch.custom_domain);
     await unlessTaken(queries.updatePage(own.sql, after), (cause) => slugTaken(after.slug, cause));
-    if (after.publish_since === null && before.publish_since !== null)
+    const { mode } = after.publish;
+    if (before.publish_since !== null && mode !== before.publish.mode && mode !== "manual")
       await keepUnpublished(own.sql, ctx.orgId, id, before.publish_since);
     if (after.access.mode !== before.access.mode) await deleteReaderTokensOf(own.sql, ctx.orgId, id);
     if (isPrivate(after) && !isPrivate(before)) await readdressLogos(own.sql, ctx.orgId, id);
