@@ -75,6 +75,13 @@ export class AutoKuma {
     return hasSome;
   }
 
+  /** Ids that the labels of an object name; those of snippets are not among them. */
+  idsOf({ labels }: Found): string[] {
+    const { prefix } = this.#config;
+    const own = Object.keys(labels).filter((label) => label.startsWith(`${prefix}.`));
+    return [...new Set(own.map((label) => label.slice(prefix.length + 1).split(".", 1)[0]!))];
+  }
+
   /** Lines `<id>.<type>.<setting>: <value>` of a snippet with its arguments. */
   #expand(name: string, value: string, found: Found, add: (label: string, value: string) => void): void {
     const snippet = this.#config.snippets.get(name);
@@ -106,31 +113,37 @@ export class AutoKuma {
   finish(): void {
     const keys = new Map([...this.#entities.keys()].map((id) => [id, this.#findings.keyOf(id)]));
     const members = new Map<string, string[]>();
-    for (const { id, type, found, settings } of this.#entities.values()) {
-      const key = keys.get(id)!;
-      if (type === "group" || type === "tag") continue;
-      if (Object.hasOwn(others, type)) {
-        this.#findings.ignore(found, `${id}: ${others[type]!}`);
-        continue;
+    for (const entity of this.#entities.values())
+      try {
+        this.#addMonitor(entity, keys.get(entity.id)!, members);
+      } catch (error) {
+        this.#findings.refuse(entity.found, keys.get(entity.id)!, `${entity.id}: ${messageOf(error)}`);
       }
-      const item = new Item("monitor", id);
-      const check = this.#checkOf(item, type, settings);
-      if (!remarkOn(item, found, key, this.#findings) || check === null) continue;
-      const parent = text(settings["parent_name"]);
-      if (parent !== "") members.set(parent, [...(members.get(parent) ?? []), key]);
-      const interval = number(settings["interval"], 60);
-      const retries = Math.max(0, number(settings["maxretries"], 0));
-      this.#findings.add(found, key, {
-        ...declaredOf(check, {
-          name: text(settings["name"]) || id,
-          intervalSecs: interval,
-          tags: this.#tagsOf(settings),
-          enabled: flag(settings["active"], !flag(settings["create_paused"])),
-        }),
-        ...(check.type === "heartbeat" || retries === 0 ? {} : { alert_confirmations: Math.min(retries + 1, 100) }),
-      });
-    }
     this.#addGroups(keys, members);
+  }
+
+  #addMonitor({ id, type, found, settings }: Entity, key: string, members: Map<string, string[]>): void {
+    if (type === "group" || type === "tag") return;
+    if (Object.hasOwn(others, type)) {
+      this.#findings.ignore(found, `${id}: ${others[type]!}`);
+      return;
+    }
+    const item = new Item("monitor", id);
+    const check = this.#checkOf(item, type, settings);
+    if (!remarkOn(item, found, key, this.#findings) || check === null) return;
+    const parent = text(settings["parent_name"]);
+    if (parent !== "") members.set(parent, [...(members.get(parent) ?? []), key]);
+    const interval = number(settings["interval"], 60);
+    const retries = Math.max(0, number(settings["maxretries"], 0));
+    this.#findings.add(found, key, {
+      ...declaredOf(check, {
+        name: text(settings["name"]) || id,
+        intervalSecs: interval,
+        tags: this.#tagsOf(settings),
+        enabled: flag(settings["active"], !flag(settings["create_paused"])),
+      }),
+      ...(check.type === "heartbeat" || retries === 0 ? {} : { alert_confirmations: Math.min(retries + 1, 100) }),
+    });
   }
 
   #checkOf(item: Item, type: string, settings: Row): Check | null {
@@ -158,8 +171,10 @@ export class AutoKuma {
           one.type === "group" && text(one.settings["parent_name"]) === id && one.id !== id ? [keys.get(one.id)!] : [],
         ),
       ].filter((key) => key !== keys.get(parent));
-      if (inside.length === 0) this.#findings.ignore(found, `${id}: a group without monitors`);
-      else
+      if (inside.length === 0) {
+        this.#findings.absent.add(keys.get(id)!);
+        this.#findings.ignore(found, `${id}: a group without monitors`);
+      } else
         this.#findings.add(found, keys.get(id)!, {
           name: text(settings["name"]) || id,
           check: { type: "group", members: inside.map((monitor) => ({ monitor })), rule: "all" },

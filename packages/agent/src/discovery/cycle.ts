@@ -1,7 +1,7 @@
-import type { Json } from "@statusmesh/shared/json";
+import { asObject, type Json } from "@statusmesh/shared/json";
 import { declare, type Dialects } from "./declare.ts";
 import { ApiRefusal, type ControlPlane } from "./control-plane.ts";
-import type { Findings, Remark } from "./found.ts";
+import type { Findings, Found, Remark } from "./found.ts";
 import type { Source } from "./source.ts";
 
 export interface CycleOptions extends Dialects {
@@ -24,6 +24,10 @@ export interface Outcome {
 
 /** Refused plans after which wrong objects are no longer looked for. Each names up to 100. */
 const mostPlans = 60;
+/** Refused monitors of an object after which it is left out as a whole. */
+const mostRefused = 20;
+/** Keys of a request whose monitors are not gone. */
+const mostKept = 20_000;
 /** Remarks of a report. */
 const mostRemarks = 100;
 
@@ -96,16 +100,17 @@ async function planned(
   signal: AbortSignal,
   request: { source: Json } & Json,
 ): Promise<{ body: Json; plan: Json }> {
+  const refused = new Map<Found, number>();
   for (let tries = 1; ; tries++) {
     const body = {
       ...request,
       document: documentOf(source, findings),
-      source: { ...request.source, kept: [...findings.kept] },
+      source: { ...request.source, kept: [...findings.kept].slice(0, mostKept) },
     };
     try {
       return { body, plan: await api.post("/api/v1/config/plan", body, signal) };
     } catch (error) {
-      if (!(error instanceof ApiRefusal) || tries === mostPlans || !leaveOut(findings, error)) throw error;
+      if (!(error instanceof ApiRefusal) || tries === mostPlans || !leaveOut(findings, error, refused)) throw error;
     }
   }
 }
@@ -113,8 +118,8 @@ async function planned(
 function documentOf({ project, words }: Source, { wanted }: Findings): Json {
   const monitors = Object.create(null) as Json;
   for (const { key, fields, found } of wanted.values()) {
-    const { check } = fields as { check: Json };
-    const members = check["type"] === "group" && Array.isArray(check["members"]) ? (check["members"] as Json[]) : null;
+    const check = asObject(fields["check"]);
+    const members = check["type"] === "group" && Array.isArray(check["members"]) ? check["members"] : null;
     monitors[key] = {
       ...fields,
       // Members that are left out are no members.
@@ -123,7 +128,7 @@ function documentOf({ project, words }: Source, { wanted }: Findings): Json {
         : {
             check: {
               ...check,
-              members: members.filter(({ monitor }) => monitor === undefined || wanted.has(String(monitor))),
+              members: members.filter((one) => wanted.has(String(asObject(one)["monitor"]))),
             },
           }),
       source: { object: `${words}, ${found.words}`.slice(0, 300), scope: found.scope },
@@ -133,7 +138,7 @@ function documentOf({ project, words }: Source, { wanted }: Findings): Json {
 }
 
 /** Moves what the server refuses to the wrong objects. False where the fault is of no object. */
-function leaveOut(findings: Findings, { faults }: ApiRefusal): boolean {
+function leaveOut(findings: Findings, { faults }: ApiRefusal, refused: Map<Found, number>): boolean {
   let hasSome = false;
   for (const { field, message } of faults) {
     const [, segment] = /^\/document\/monitors\/([^/]+)/.exec(field ?? "") ?? [];
@@ -143,7 +148,12 @@ function leaveOut(findings: Findings, { faults }: ApiRefusal): boolean {
     hasSome = true;
     findings.wanted.delete(wanted.key);
     const at = field!.split("/").slice(4).join("/");
-    findings.refuse(wanted.found, wanted.key, `${wanted.key}${at === "" ? "" : `, ${at}`}: ${message}`);
+    const reason = `${wanted.key}${at === "" ? "" : `, ${at}`}: ${message}`;
+    const count = (refused.get(wanted.found) ?? 0) + 1;
+    refused.set(wanted.found, count);
+    findings.refuse(wanted.found, wanted.key, reason);
+    if (count === mostRefused)
+      findings.leaveOut(wanted.found, `${count} of its monitors are refused, so it is left out; ${reason}`);
   }
   return hasSome;
 }

@@ -7,6 +7,8 @@ import { join } from "node:path";
 import t from "tap";
 import { autoKumaConfig } from "@statusmesh/shared/foreign/autokuma";
 import { clusterOf } from "./cluster.ts";
+import { ApiRefusal, type ControlPlane } from "./control-plane.ts";
+import { runCycle } from "./cycle.ts";
 import { declare } from "./declare.ts";
 import type { Found } from "./found.ts";
 import { foundOf, keptOf, resources } from "./kube-objects.ts";
@@ -352,4 +354,124 @@ users: [{ name: u, user: { ${user} } }]
   t.throws(() => clusterOf(file), /is not verified/);
   t.match(readFileSync(file, "utf8"), "current-context");
   t.end();
+});
+
+/** A cycle of containers with these labels, the first is the oldest; the server refuses what `refuses` says. */
+async function cycleOf(containers: Record<string, Record<string, string>>, refuses: (key: string) => boolean) {
+  const all = Object.entries(containers).map(([name, labels], at): Found => ({
+    words: `container ${name}`,
+    name,
+    id: name,
+    scope: "containers",
+    labels,
+    created: String(at).padStart(5, "0"),
+    texts: {},
+    get url(): string | null {
+      if (name === "throws") throw new Error("broken");
+      return null;
+    },
+  }));
+  const plans: { document: { monitors: Record<string, { check: object }> }; source: { kept: string[] } }[] = [];
+  const api = {
+    post(path: string, body: object) {
+      if (path !== "/api/v1/config/plan") return Promise.resolve({});
+      plans.push(JSON.parse(JSON.stringify(body)) as (typeof plans)[number]);
+      const faults = Object.keys(plans.at(-1)!.document.monitors).filter(refuses).slice(0, 100);
+      if (faults.length === 0) return Promise.resolve({ summary: {}, changes: [], warnings: [] });
+      const listed = faults.map((key) => ({ field: `/document/monitors/${key}`, code: "X", message: "no" }));
+      return Promise.reject(new ApiRefusal("X", "no", listed));
+    },
+  } as unknown as ControlPlane;
+  const source = {
+    project: "docker-x",
+    words: "Docker, host x",
+    read: () => Promise.resolve({ all, seen: ["containers"], remarks: [] }),
+    watch: () => Promise.resolve(),
+  };
+  const options = { isKubernetes: false, isAuto: true, autoKuma: autoKumaConfig({}), writer: "w", graceSecs: 600 };
+  const { wrong } = await runCycle(source, api, { ...options, maxDelete: null, isDryRun: false }, never);
+  const last = plans.at(-1)!;
+  const lines = wrong.map(({ object, reason }) => `${object}: ${reason}`);
+  return { lines, plans: plans.length, monitors: last.document.monitors, kept: last.source.kept };
+}
+const group = (more: object) => JSON.stringify({ type: "group", rule: "all", ...more });
+const urls = (count: number, prefix: string) =>
+  Object.fromEntries(
+    Array.from({ length: count }, (_, at) => [`statusmesh.${prefix}${at}.url`, `https://${prefix}.example.org`]),
+  );
+
+t.test("wrong shapes of a group are lines of its object, and it reaches its own project alone", async (t) => {
+  const own = "A group from labels takes members of its own project, by monitor, and cannot hold their notifications.";
+  const shape = 'each of its members is a JSON object {"monitor":"<key>"}';
+  const bad: [string, string, string][] = [
+    ["null", group({ members: [null] }), shape],
+    ["text", group({ members: ["web"] }), shape],
+    ["number", group({ members: [{ monitor: 1 }] }), shape],
+    ["none", group({ members: [{}] }), shape],
+    ["map", group({ members: { monitor: "web" } }), "members is no list"],
+    ["tag", group({ members: [{ tag: "x" }] }), own],
+    ["both", group({ members: [{ monitor: "web", tag: "x" }] }), own],
+    ["holds", group({ members: [{ monitor: "web" }], hold_members: true }), own],
+    [
+      "other",
+      group({ members: [{ monitor: "other-project/x" }] }),
+      "its member other-project/x is an unknown monitor of this project",
+    ],
+  ];
+  const good = group({
+    members: [{ monitor: "web" }, { monitor: "refused" }, { monitor: "map" }],
+    hold_members: false,
+  });
+  const { lines, monitors, kept } = await cycleOf(
+    {
+      ...Object.fromEntries(bad.map(([name, check]) => [name, { [`statusmesh.${name}.check`]: check }])),
+      throws: { "traefik.x": "y" },
+      web: { "statusmesh.web.url": "https://web.example.org", "statusmesh.all.check": good },
+      refused: { "statusmesh.refused.url": "x" },
+    },
+    (key) => key === "refused",
+  );
+  t.strictSame(
+    lines.sort(),
+    [
+      ...bad.map(([name, , reason]) => `container ${name}: ${name}: ${reason}`),
+      "container refused: refused: no",
+      "container throws: its labels cannot be read (broken)",
+    ].sort(),
+  );
+  t.strictSame(Object.keys(monitors).sort(), ["all", "web"]);
+  t.match(monitors["all"]!.check, { members: [{ monitor: "web" }] }, "members that are wrong are left out");
+  for (const [name] of bad) t.ok(kept.includes(name), name);
+});
+
+t.test("limits of an object: labels, JSON, monitors, and what the server refuses", async (t) => {
+  const wide = `[${"1e20,".repeat(5000)}1]`;
+  const { lines, plans, monitors, kept } = await cycleOf(
+    {
+      ...Object.fromEntries(["p", "q", "r"].map((name) => [name, urls(50, name)])),
+      large: { "statusmesh.large.url": "https://x.example.org", other: "x".repeat(65_536) },
+      json: { "statusmesh.json.url": "https://x.example.org", "statusmesh.json.tags": wide },
+      many: urls(51, "many"),
+      wrong: Object.fromEntries(Array.from({ length: 6000 }, (_, at) => [`statusmesh.w${at}.x`, "1"])),
+      labels: Object.fromEntries(Array.from({ length: 60 }, (_, at) => [`statusmesh.${at}`, "1"])),
+      some: urls(19, "some"),
+      web: urls(50, "web"),
+    },
+    (key) => /^(?:[pqr]|some)\d/.test(key),
+  );
+  t.equal(Object.keys(monitors).length, 50);
+  t.ok(plans <= 4, `${plans} plans`);
+  const of = (name: string) => lines.filter((one) => one.startsWith(`container ${name}: `));
+  for (const name of ["p", "q", "r"]) {
+    t.equal(of(name).length, 1);
+    t.match(of(name)[0], /: 20 of its monitors are refused, so it is left out; /);
+  }
+  t.match(of("large"), [/: its labels have 65 KiB: an object has at most 64 KiB$/]);
+  t.match(of("json"), [/: its monitors have \d+ KiB as JSON: an object has at most 64 KiB$/]);
+  t.match(of("many"), [/: it declares 51 monitors, .* at most 50$/]);
+  t.match(of("wrong"), [/: its labels have \d+ KiB/]);
+  t.match(of("labels"), [/: it declares 60 monitors, wrong labels included/]);
+  t.equal(lines.length, 3 + 5 + 19);
+  for (const key of ["p0", "p49", "large", "json", "many0", "many50", "w0", "some18"]) t.ok(kept.includes(key), key);
+  t.ok(kept.length < 600, `${kept.length} kept`);
 });

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { isObject, type Json } from "@statusmesh/shared/json";
+import { asObject, isObject, type Json } from "@statusmesh/shared/json";
 import { line } from "@statusmesh/shared/foreign/values";
 
 /** An object of a source that may declare monitors. */
@@ -44,15 +44,69 @@ export class Findings {
   readonly ignored: Remark[] = [];
   /** Keys of what is wrong: their monitors are not gone. */
   readonly kept = new Set<string>();
+  /** Keys that have no monitor and are not wrong; groups go without them. */
+  readonly absent = new Set<string>();
   readonly #ids = new Map<string, string>();
+  /** Keys of each object, and its faults without a key. */
+  readonly #parts = new Map<Found, Set<string>>();
+  readonly #leftOut = new Set<Found>();
 
-  refuse({ words }: Found, key: string | null, reason: string): void {
-    this.wrong.push({ object: line(words, 300) || "?", reason: line(reason, 400) || "?" });
-    if (key !== null && keyPattern.test(key)) this.kept.add(key);
+  refuse(found: Found, key: string | null, reason: string): void {
+    this.#count(found, key ?? ` ${reason}`);
+    if (!this.#leftOut.has(found)) this.wrong.push(remarkOf(found, reason));
+    if (key !== null) this.#keep(found, [key]);
   }
 
-  ignore({ words }: Found, reason: string): void {
-    const remark = { object: line(words, 300) || "?", reason: line(reason, 400) || "?" };
+  /** Leaves out all that an object declares, with one line in place of its others. `keys` are more of its keys. */
+  leaveOut(found: Found, reason: string, keys: Iterable<string> = []): void {
+    if (this.#leftOut.has(found)) return;
+    this.#leftOut.add(found);
+    const { object } = remarkOf(found, reason);
+    const others = this.wrong.filter((one) => one.object !== object);
+    this.wrong.length = 0;
+    for (const one of others) this.wrong.push(one);
+    this.wrong.push(remarkOf(found, reason));
+    const own = [...this.wanted.values()].filter((one) => one.found === found).map(({ key }) => key);
+    for (const key of own) this.wanted.delete(key);
+    this.#keep(found, [...own, ...(this.#parts.get(found) ?? []), ...keys]);
+  }
+
+  /** Of an object that declares very many, some are kept: it can have declared no more before. */
+  #keep(found: Found, keys: readonly string[]): void {
+    const most = this.#leftOut.has(found) ? mostKept : keys.length;
+    for (const key of keys.filter((one) => keyPattern.test(one)).slice(0, most)) this.kept.add(key);
+  }
+
+  #count(found: Found, part: string): void {
+    const parts = this.#parts.get(found) ?? new Set();
+    this.#parts.set(found, parts.add(part));
+  }
+
+  /** After all objects are read: leaves out those above the limits, and groups with members that are nowhere. */
+  finish(): void {
+    const bytes = new Map<Found, number>();
+    for (const { found, fields } of this.wanted.values())
+      bytes.set(found, (bytes.get(found) ?? 0) + Buffer.byteLength(JSON.stringify(fields)));
+    for (const [found, { size }] of this.#parts)
+      if (size > mostMonitors)
+        this.leaveOut(
+          found,
+          `it declares ${size} monitors, wrong labels included: an object has at most ${mostMonitors}`,
+        );
+    for (const [found, size] of bytes)
+      if (size > maxObjectBytes) this.leaveOut(found, `its monitors have ${kibOf(size)} as JSON: ${sizeLimit}`);
+    for (const { key, found, fields } of this.wanted.values()) {
+      const unknown = membersOf(fields).find(
+        (one) => !this.wanted.has(one) && !this.kept.has(one) && !this.absent.has(one),
+      );
+      if (unknown === undefined) continue;
+      this.wanted.delete(key);
+      this.refuse(found, key, `${key}: its member ${unknown.slice(0, 130)} is an unknown monitor of this project`);
+    }
+  }
+
+  ignore(found: Found, reason: string): void {
+    const remark = remarkOf(found, reason);
     if (!this.ignored.some((one) => one.object === remark.object && one.reason === remark.reason))
       this.ignored.push(remark);
   }
@@ -73,6 +127,7 @@ export class Findings {
 
   /** Adds a monitor. An equal one under its key, of a second replica, is the same. */
   add(found: Found, key: string, fields: Json): void {
+    this.#count(found, key);
     const fault = faultIn(key, fields);
     if (fault !== null) return this.refuse(found, key, fault);
     const other = this.wanted.get(key);
@@ -80,6 +135,26 @@ export class Findings {
     else if (!isDeepStrictEqual(other.fields, fields))
       this.refuse(found, null, `its key ${key} is that of ${other.found.words}, which is older`);
   }
+}
+
+/** Monitors of an object, its wrong ones and wrong labels included. */
+const mostMonitors = 50;
+/** Keys of an object that is left out whose monitors are not gone. */
+const mostKept = 200;
+/** Bytes of the labels of an object, and of what it declares as JSON. */
+export const maxObjectBytes = 65_536;
+export const sizeLimit = `an object has at most ${maxObjectBytes / 1024} KiB`;
+export const kibOf = (bytes: number): string => `${Math.ceil(bytes / 1024)} KiB`;
+
+const remarkOf = ({ words }: Found, reason: string): Remark => ({
+  object: line(words, 300) || "?",
+  reason: line(reason, 400) || "?",
+});
+
+/** Keys of the members of a group. */
+function membersOf(fields: Json): string[] {
+  const { type, members } = asObject(fields["check"]);
+  return type === "group" && Array.isArray(members) ? members.map((one) => String(asObject(one)["monitor"])) : [];
 }
 
 /** Levels at which fields of a monitor have their names: check.members.0.target_id is the deepest. */
@@ -112,7 +187,22 @@ function faultIn(key: string, fields: Json): string | null {
     return `the key ${key.slice(0, 130)} is not 1 to 120 of a-z, 0-9, dot, hyphen, underscore and slash`;
   if (isObject(fields["check"]) && fields["check"]["type"] === "exec")
     return "labels cannot declare exec checks: whoever starts a container would choose a command";
-  return refusedIn(fields, 0);
+  return refusedIn(fields, 0) ?? groupFault(key, asObject(fields["check"]));
+}
+
+/** A group reaches nothing but its own project. */
+function groupFault(key: string, { type, members, hold_members: holds }: Json): string | null {
+  if (type !== "group") return null;
+  const listed = Array.isArray(members) ? (members as unknown[]) : [];
+  if ((holds !== undefined && holds !== false) || listed.some((one) => Object.hasOwn(asObject(one), "tag")))
+    return (
+      `${key}: A group from labels takes members of its own project, by monitor, and cannot hold their ` +
+      "notifications."
+    );
+  if (members !== undefined && !Array.isArray(members)) return `${key}: members is no list`;
+  return listed.every((one) => isObject(one) && typeof one["monitor"] === "string")
+    ? null
+    : `${key}: each of its members is a JSON object {"monitor":"<key>"}`;
 }
 
 function refusedIn(value: unknown, depth: number): string | null {

@@ -34,6 +34,14 @@ export function readOwnLabels(found: Found, prefix: string, findings: Findings):
   return monitors.size > 0;
 }
 
+/** Keys that the labels of an object name, wrong ones among them. */
+export function ownKeys({ labels }: Found, prefix: string): string[] {
+  const keys = Object.keys(labels)
+    .filter((label) => label.startsWith(prefix))
+    .map((label) => label.slice(prefix.length, Math.max(prefix.length, label.lastIndexOf("."))));
+  return [...new Set(keys)];
+}
+
 function jsonOrText(value: string): unknown {
   try {
     return JSON.parse(value) as unknown;
