@@ -428,6 +428,12 @@ t.test("wrong shapes of a group are lines of its object, and it reaches its own 
       throws: { "traefik.x": "y" },
       web: { "statusmesh.web.url": "https://web.example.org", "statusmesh.all.check": good },
       refused: { "statusmesh.refused.url": "x" },
+      kuma: {
+        "kuma.g.group.name": "G",
+        "kuma.empty.group.parent_name": "g",
+        "kuma.m.http.url": "https://m.example.org",
+        "kuma.m.http.parent_name": "g",
+      },
     },
     (key) => key === "refused",
   );
@@ -439,7 +445,8 @@ t.test("wrong shapes of a group are lines of its object, and it reaches its own 
       "container throws: its labels cannot be read (broken)",
     ].sort(),
   );
-  t.strictSame(Object.keys(monitors).sort(), ["all", "web"]);
+  t.strictSame(Object.keys(monitors).sort(), ["all", "g", "m", "web"]);
+  t.match(monitors["g"]!.check, { members: [{ monitor: "m" }] }, "a group without monitors is no unknown one");
   t.match(monitors["all"]!.check, { members: [{ monitor: "web" }] }, "members that are wrong are left out");
   for (const [name] of bad) t.ok(kept.includes(name), name);
 });
@@ -456,6 +463,7 @@ t.test("limits of an object: labels, JSON, monitors, and what the server refuses
       labels: Object.fromEntries(Array.from({ length: 60 }, (_, at) => [`statusmesh.${at}`, "1"])),
       some: urls(19, "some"),
       web: urls(50, "web"),
+      steals: Object.fromEntries(Object.keys(urls(50, "web")).map((label) => [label, "https://y.example.org"])),
     },
     (key) => /^(?:[pqr]|some)\d/.test(key),
   );
@@ -471,7 +479,8 @@ t.test("limits of an object: labels, JSON, monitors, and what the server refuses
   t.match(of("many"), [/: it declares 51 monitors, .* at most 50$/]);
   t.match(of("wrong"), [/: its labels have \d+ KiB/]);
   t.match(of("labels"), [/: it declares 60 monitors, wrong labels included/]);
-  t.equal(lines.length, 3 + 5 + 19);
+  t.equal(of("steals").length, 50);
+  t.equal(lines.length, 3 + 5 + 19 + 50);
   for (const key of ["p0", "p49", "large", "json", "many0", "many50", "w0", "some18"]) t.ok(kept.includes(key), key);
   t.ok(kept.length < 600, `${kept.length} kept`);
 });

@@ -127,13 +127,14 @@ export class Findings {
 
   /** Adds a monitor. An equal one under its key, of a second replica, is the same. */
   add(found: Found, key: string, fields: Json): void {
+    if (this.#leftOut.has(found)) return this.#keep(found, [key]);
     this.#count(found, key);
     const fault = faultIn(key, fields);
     if (fault !== null) return this.refuse(found, key, fault);
     const other = this.wanted.get(key);
     if (other === undefined) this.wanted.set(key, { key, found, fields });
     else if (!isDeepStrictEqual(other.fields, fields))
-      this.refuse(found, null, `its key ${key} is that of ${other.found.words}, which is older`);
+      this.wrong.push(remarkOf(found, `its key ${key} is that of ${other.found.words}, which is older`));
   }
 }
 
