@@ -346,6 +346,9 @@ t.test("random outages, holds, hours, flaps and kills, from results to receivers
     const found = await history.fault();
     if (found !== null) throw new Error(found);
   });
-  await fc.assert(property, { numRuns: Number(process.env["SM_TEST_RUNS"] ?? 2), endOnFailure: false });
+  // The same few histories at each run of all tests; SM_TEST_RUNS draws others.
+  const runs = process.env["SM_TEST_RUNS"];
+  const drawn = runs === undefined ? { numRuns: 2, seed: 1 } : { numRuns: Number(runs) };
+  await fc.assert(property, { ...drawn, endOnFailure: false });
   t.pass("all histories");
 });

@@ -210,6 +210,9 @@ t.test("random outages, kills and failures of the receiver", async (t) => {
     const found = await history.fault();
     if (found !== null) throw new Error(found);
   });
-  await fc.assert(property, { numRuns: Number(process.env["SM_TEST_RUNS"] ?? 3), endOnFailure: false });
+  // The same few histories at each run of all tests; SM_TEST_RUNS draws others.
+  const runs = process.env["SM_TEST_RUNS"];
+  const drawn = runs === undefined ? { numRuns: 3, seed: 1 } : { numRuns: Number(runs) };
+  await fc.assert(property, { ...drawn, endOnFailure: false });
   t.pass("all histories");
 });
