@@ -22,7 +22,7 @@ export const statusPage: Probe<StatusPageCheck> = {
       const found = await find(spec, new JsonRequests(context));
       return "error" in found ? found : judge(spec, found, context);
     } catch (error) {
-      // Whoever cannot be asked says nothing about the service that the page is about.
+      // A page that cannot be read says nothing about the service that it reports on.
       if (!(error instanceof DialError) || error.phase === "guard" || error.local) throw error;
       const { message, transport: transportFailed, unresolved } = error;
       return { status: "error", error: message, transportFailed, unresolved };
