@@ -1401,6 +1401,7 @@ create table targets (
   updated_at timestamp with time zone not null,
   changed_xid xid8 not null default pg_current_xact_id(),
   version bigint not null default 1,
+  check_version bigint not null default 1,
   former_regions text[] not null default '{}'::text[],
   past_intervals jsonb not null default '{}'::jsonb,
   run_due_since timestamp with time zone,

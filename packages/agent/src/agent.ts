@@ -249,7 +249,7 @@ class RunningAgent implements Agent {
   }
 
   #runSlot(assigned: AssignedCheck, slot: number, isRecheck: boolean): Started | null {
-    const { target_id: id, org_id: orgId, check, interval_ms: intervalMs } = assigned;
+    const { target_id: id, version, org_id: orgId, check, interval_ms: intervalMs } = assigned;
     if (isRecheck) {
       const run = this.#runner.recheck(orgId, check);
       if (run !== null) this.#follow(run, (outcome) => this.#recordRun(assigned, slot, outcome, true));
@@ -258,7 +258,7 @@ class RunningAgent implements Agent {
     const run = this.#runner.runInTurn(orgId, check, {
       slot,
       longestMs: turnShare * intervalMs,
-      throttled: (missed, outcome) => this.#record(id, missed, outcome, true),
+      throttled: (missed, outcome) => this.#record({ id, version }, missed, outcome, true),
     });
     this.#follow(run, (outcome) => this.#recordRun(assigned, run.slot, outcome, false));
     return run;
@@ -272,7 +272,8 @@ class RunningAgent implements Agent {
       !outcome.skip && outcome.snapshot !== null && this.#repetition.captures(assigned, slot)
         ? outcome.snapshot()
         : null;
-    this.#record(assigned.target_id, slot, outcome, repeats && !isRecheck, snapshot);
+    const { target_id: id, version } = assigned;
+    this.#record({ id, version }, slot, outcome, repeats && !isRecheck, snapshot);
   }
 
   #runOnDemand(asked: OnDemandRun): void {
@@ -281,7 +282,7 @@ class RunningAgent implements Agent {
       this.#onDemand--;
       if (outcome === null) return;
       if (asked.target_id !== null && outcome.throttled !== true)
-        this.#record(asked.target_id, asked.scheduled_at, outcome, false);
+        this.#record({ id: asked.target_id, version: null }, asked.scheduled_at, outcome, false);
       this.#reporter.add({ run: replyOf(asked.run_id, outcome) });
     });
   }
@@ -296,13 +297,13 @@ class RunningAgent implements Agent {
   }
 
   #record(
-    targetId: string,
+    target: { id: string; version: string | null },
     slot: number,
     outcome: Outcome,
     routine: boolean,
     snapshot: FailureSnapshot | null = null,
   ): void {
-    this.#reporter.add({ result: resultOf(targetId, slot, outcome, snapshot) }, routine);
+    this.#reporter.add({ result: resultOf(target, slot, outcome, snapshot) }, routine);
   }
 
   /** Checks follow the control plane's clock, so a wrong local clock does not affect them, but it is logged. */

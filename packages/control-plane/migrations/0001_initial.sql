@@ -504,6 +504,8 @@ create table targets (
   changed_xid            xid8 not null default pg_current_xact_id(),
   -- Only grows, also after a restore into another cluster, where transaction ids start again.
   version                bigint not null default 1,
+  -- The version with which the present check came: runs of an earlier one are no evidence about it.
+  check_version          bigint not null default 1,
   -- Regions that the target was taken from: their agents are sent its changes too.
   former_regions         text[] not null default '{}',
   -- Earlier intervals in seconds with the time of their replacement: {"60": "2026-11-22T09:30:00Z"}. An agent that

@@ -170,6 +170,10 @@ const Warnings = Type.Array(Type.String({ maxLength: warningLimits.length }), {
 /** Result of one slot. The region follows from the token. */
 export const AgentResult = Closed({
   target_id: Id,
+  /** Absent for a run on demand, whose slot is the time of the request. */
+  version: Type.Optional(
+    described(Type.String({ pattern: "^[0-9]{1,20}$" }), "`version` of the check that was run", "42"),
+  ),
   /** The slot: order and part of the key of a result. */
   scheduled_at: UnixMs,
   /** Start of the probe, by the control plane's clock as the agent estimates it. */

@@ -3,14 +3,15 @@ import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
 import type { Measurement } from "@statusmesh/shared/result";
 import type { Outcome } from "../run/run.ts";
 
-/** The result of a slot as it is reported. */
+/** The result of a slot as it is reported. `version` of the check; null for a run on demand. */
 export function resultOf(
-  targetId: string,
+  { id, version }: { id: string; version: string | null },
   slot: number,
   { measurement, timestamp, skip, cause, certificateNotAfter, warnings, diagnosis }: Outcome,
   snapshot: FailureSnapshot | null,
 ): AgentResult {
-  const result: AgentResult = { ...wire(measurement), target_id: targetId, scheduled_at: slot, timestamp, skip };
+  const result: AgentResult = { ...wire(measurement), target_id: id, scheduled_at: slot, timestamp, skip };
+  if (version !== null) result.version = version;
   if (cause !== null) result.cause = cause;
   if (certificateNotAfter !== null) result.http = { certificate_not_after: certificateNotAfter };
   if (diagnosis !== null) result.diagnosis = diagnosis;

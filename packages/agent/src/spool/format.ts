@@ -143,11 +143,11 @@ function encodeResult(r: AgentResult): string {
   ]);
 }
 
-type OptionalField = "details" | "cause" | "http" | "snapshot" | "warnings" | "diagnosis";
+type OptionalField = "version" | "details" | "cause" | "http" | "snapshot" | "warnings" | "diagnosis";
 
 /** Optional fields, by position; null in place of an absent one before a present one. */
-function optionalPlaces({ details, cause, http, snapshot, warnings, diagnosis }: AgentResult): unknown[] {
-  const places = [details, cause, http, snapshot, warnings, diagnosis];
+function optionalPlaces({ version, details, cause, http, snapshot, warnings, diagnosis }: AgentResult): unknown[] {
+  const places = [version, details, cause, http, snapshot, warnings, diagnosis];
   while (places.length > 0 && places.at(-1) == null) places.pop();
   return places;
 }
@@ -170,6 +170,7 @@ export function decodeResult(text: string): AgentResult | null {
     tls_ms,
     ttfb_ms,
     total_ms,
+    version,
     details,
     cause,
     http,
@@ -191,6 +192,7 @@ export function decodeResult(text: string): AgentResult | null {
     tls_ms,
     ttfb_ms,
     total_ms,
+    ...(version == null ? {} : { version }),
     ...(details == null ? {} : { details }),
     ...(cause == null ? {} : { cause }),
     ...(http == null ? {} : { http }),

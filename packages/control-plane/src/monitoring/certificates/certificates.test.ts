@@ -205,6 +205,8 @@ t.test("agents are sent the material once a reply, and again when it changes", a
     second.certificates!.find(({ id }) => id === certificate.id),
     { certificate: other.cert.trim() + "\n" },
   );
+  const outdated = await sql`select from targets where id = ${many[0]!.id} and check_version <> version`;
+  t.equal(outdated.length, 0, "runs with the old one are no evidence");
   for (const one of second.checks)
     t.ok(Number(one.version) > Number(first.checks.find((it) => it.target_id === one.target_id)!.version));
 

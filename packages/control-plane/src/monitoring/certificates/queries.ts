@@ -97,7 +97,7 @@ export async function selectUsers(sql: Db, { org_id: orgId, id, kind }: Certific
 /** Has agents be sent the targets that name a certificate, and run them soon. In the order of ids, as other edits. */
 export async function touchUsers(sql: Db, { org_id: orgId, id, kind }: CertificateRow, at: Date): Promise<void> {
   await sql`
-    update targets t set changed_xid = pg_current_xact_id(), version = version + 1,
+    update targets t set changed_xid = pg_current_xact_id(), version = version + 1, check_version = version + 1,
       run_due_since = case when t.enabled then ${at}::timestamptz else t.run_due_since end
     from (select t.id from targets t where t.org_id = ${orgId} and ${naming(sql, kind)} = ${id}
       order by t.id for no key update of t) named

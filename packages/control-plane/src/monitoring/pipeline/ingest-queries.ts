@@ -8,6 +8,7 @@ import type { AdmittedResult, ScheduledTarget } from "./admission.ts";
 /** A target that results of a region belong to. */
 export interface ProbedTarget extends EvidenceTarget, ScheduledTarget {
   enabled: boolean;
+  check_version: number;
 }
 
 /**
@@ -17,8 +18,8 @@ export interface ProbedTarget extends EvidenceTarget, ScheduledTarget {
 export async function selectProbedTargets(sql: Db, ids: readonly string[], region: string): Promise<ProbedTarget[]> {
   return await sql<ProbedTarget[]>`
     select t.id, t.org_id, t.kind, t.name, (t.spec ->> 'timeout')::int as timeout, t.interval_secs,
-      t.created_at, ${intervalsOf(sql)} as intervals, t.enabled and g.enabled as enabled, t.alert_confirmations,
-      t.region_policy, t.renotify_interval_secs, t.severity, t.flap_detection
+      t.created_at, t.check_version, ${intervalsOf(sql)} as intervals, t.enabled and g.enabled as enabled,
+      t.alert_confirmations, t.region_policy, t.renotify_interval_secs, t.severity, t.flap_detection
     from targets t
     join target_regions r on r.target_id = t.id and r.region_id = ${region}
     join regions g on g.id = r.region_id

@@ -1205,22 +1205,32 @@ t.test("a changed check is unknown until it has run; its incident stays until th
   );
   await report(eu, [agentResult(id, start + 2 * minute)]);
   matchObject(t, await stateOf(), { status: "unknown" }, "a late result of the old check is no evidence");
-
   clock.at = start + 4 * minute + 20 * second;
-  await report(eu, [down(start + 3 * minute)]);
+  const ofOldCheck = { version: "1", warnings: ["late"], status: "down" as const, error: "late" };
+  const late = [3, 4].map((n) => agentResult(id, start + n * minute, ofOldCheck));
+  matchObject(t, await report(eu, late), { stored: 2, rechecks: [] }, "an agent that was not sent the edit");
+  matchObject(
+    t,
+    [...(await sql`select status, warnings from target_states where target_id = ${id}`)],
+    [{ status: "unknown", warnings: null }],
+    "goes on with the old check, which is history only",
+  );
+
+  clock.at = start + 6 * minute + 20 * second;
+  await report(eu, [down(start + 5 * minute)]);
   matchObject(
     t,
     await incidentsOf(id),
     [{ id: open!.id, ended_at: null, severity: "major" }],
     "one run confirms nothing",
   );
-  await report(eu, [agentResult(id, start + 4 * minute)]);
-  clock.at = start + 5 * minute + 20 * second;
-  await report(eu, [agentResult(id, start + 5 * minute)]);
+  await report(eu, [agentResult(id, start + 6 * minute)]);
+  clock.at = start + 7 * minute + 20 * second;
+  await report(eu, [agentResult(id, start + 7 * minute)]);
   matchObject(
     t,
     await incidentsOf(id),
-    [{ id: open!.id, ended_at: new Date(start + 4 * minute).toISOString() }],
+    [{ id: open!.id, ended_at: new Date(start + 6 * minute).toISOString() }],
     "passes of the new check close it",
   );
   matchObject(t, await stateOf(), { status: "up" });

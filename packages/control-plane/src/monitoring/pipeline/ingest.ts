@@ -153,7 +153,11 @@ async function ingestResults(
       })),
       ...(await insertResults(sql, ctx.region, [...late], { mayExist: true, sealed: true })),
     ];
-    const changes = await addToEvidence(ctx, evidence, stored);
+    // A run of an earlier check is history only: an agent that was not sent the edit continues with it.
+    const current = stored.filter(({ target_id: id, version }) => {
+      return version === undefined || Number(version) >= assignedTo(id)!.check_version;
+    });
+    const changes = await addToEvidence(ctx, evidence, current);
     const reply = {
       stored: stored.length,
       duplicates: mine.length - stored.length,
@@ -163,13 +167,14 @@ async function ingestResults(
         .filter((locked) => locked.target.enabled && needsRecheck(locked, changes.get(locked.target.id), ctx.region))
         .map((locked) => locked.target.id),
     };
-    const captured = capturedOf(ctx.region, evidence, stored, changes);
-    const failures = stored
+    const captured = capturedOf(ctx.region, evidence, current, changes);
+    const failures = current
       .filter(({ target_id: id, status, skip }) => status !== "up" && !skip && evidence.get(id)!.target.enabled)
       .map(({ target_id: targetId, timestamp: at }) => ({ targetId, at }));
     const writes = Promise.all([
-      writeDerived(sql, ctx.clock.now(), (id) => evidence.get(id)!.target, stored),
-      keepWarnings(sql, warningsAfter(evidence, ctx.region, stored)),
+      countStored(sql, ctx.clock.now(), assignedTo, stored),
+      keepFindings(sql, assignedTo, current),
+      keepWarnings(sql, warningsAfter(evidence, ctx.region, current)),
     ]);
     return { changes, result: { reply, captured, failures }, writes };
   });
@@ -199,22 +204,32 @@ function capturedOf(
   });
 }
 
-/** Writes the data that follows from new results besides evidence: rollup marks, counts, certificates and details. */
-async function writeDerived(
+/** Marks the hours of new results for the rollup, and counts them for their organisations. */
+async function countStored(
   sql: Db,
   now: number,
-  targetOf: (id: string) => ProbedTarget,
+  targetOf: (id: string) => ProbedTarget | undefined,
   stored: readonly AdmittedResult[],
 ): Promise<void> {
   const counted = stored.filter((result) => !result.skip && result.recheck !== true);
-  const owned = stored.map((result) => {
-    const { org_id: orgId, kind } = targetOf(result.target_id);
-    return { orgId, kind, result };
-  });
   await Promise.all([
     // All of them: an hour also stores how many results it has.
     markLate(sql, stored, now),
-    countForOrgs(sql, counted, (id) => targetOf(id).org_id, now),
+    countForOrgs(sql, counted, (id) => targetOf(id)!.org_id, now),
+  ]);
+}
+
+/** Stores certificates and details that runs of the present checks found. */
+async function keepFindings(
+  sql: Db,
+  targetOf: (id: string) => ProbedTarget | undefined,
+  current: readonly AdmittedResult[],
+): Promise<void> {
+  const owned = current.map((result) => {
+    const { org_id: orgId, kind } = targetOf(result.target_id)!;
+    return { orgId, kind, result };
+  });
+  await Promise.all([
     keepCertificates(sql, owned),
     keepDetails(
       sql,

@@ -270,7 +270,8 @@ export async function updateTargets(
       notify_recovery = n.notify_recovery, renotify_interval_secs = n.renotify_interval_secs,
       region_policy = n.region_policy, write_source = n.write_source, updated_at = n.updated_at,
       escalation = nullif(n.escalation, 'null'), severity = n.severity, flap_detection = n.flap_detection,
-      changed_xid = pg_current_xact_id(), version = version + 1
+      changed_xid = pg_current_xact_id(), version = t.version + 1,
+      check_version = case when ${isOther} then t.version + 1 else t.check_version end
     from jsonb_to_recordset(${`[${rows.map((row) => insertable({ ...row, regions: null })).join()}]`}::text::jsonb) as n
       (id uuid, name text, spec jsonb, search_text text, host text, interval_secs integer, enabled boolean,
         tags text[], alert_confirmations integer, notify_recovery boolean, renotify_interval_secs integer,
