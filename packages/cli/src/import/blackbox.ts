@@ -1,12 +1,12 @@
 import { isIP } from "node:net";
-import { hostAndPort } from "@statusmesh/shared/url";
 import type { Json } from "@statusmesh/shared/json";
 import { headersIn } from "@statusmesh/shared/foreign/check";
 import { type Check } from "@statusmesh/shared/foreign/check";
+import { dnsOf } from "./blackbox-dns.ts";
 import { Draft, type Imported } from "./draft.ts";
 import { httpCheck } from "@statusmesh/shared/foreign/http-check";
 import type { Item } from "@statusmesh/shared/foreign/item";
-import { duration, flag, list, number, type Row, row, rows, text, texts } from "@statusmesh/shared/foreign/values";
+import { duration, flag, list, type Row, row, rows, text, texts } from "@statusmesh/shared/foreign/values";
 
 /** A target of a job that probes through blackbox_exporter. */
 export interface ProbeTarget {
@@ -245,22 +245,4 @@ function literalOf(pattern: string): string | null {
   const parts = pattern.split(/\\.|[\^$]|\([^)]*\)[*+?]?|\[[^\]]*\][*+?]?|.[*?]|[.+|{}]/s);
   const longest = parts.reduce((best, part) => (part.length > best.length ? part : best), "");
   return longest.length >= 2 && !/[()[\]]/.test(longest) ? longest : null;
-}
-
-function dnsOf(item: Item, of: Row, { host, port, timeout }: Server): Check {
-  if (text(of["transport_protocol"]) === "tcp") item.note("asks over UDP first", "detail");
-  const codes = texts(of["valid_rcodes"]);
-  const [code = "NOERROR"] = codes;
-  const isOne = codes.length <= 1 && /^(?:NOERROR|NXDOMAIN|SERVFAIL|REFUSED)$/.test(code);
-  if (!isOne) item.note("its return codes are left out: an answer without error is up", "silent");
-  if (["answer", "authority", "additional"].some((name) => of[`validate_${name}_rrs`] !== undefined))
-    item.note("its patterns of records are left out: write one as expected_contains", "silent");
-  return {
-    type: "dns",
-    domain: text(of["query_name"]),
-    record_type: text(of["query_type"]) || "A",
-    resolver: port === 0 || port === 53 ? host : hostAndPort(host, number(port, 53)),
-    expected_rcode: isOne && code !== "NOERROR" ? code : undefined,
-    timeout,
-  };
 }

@@ -10,7 +10,7 @@ import { readAutoKuma } from "./read/autokuma.ts";
 import { readBlackbox } from "./read/blackbox.ts";
 import { readGatus } from "./read/gatus.ts";
 import { countOf, faultsOf, objectsOf, reasonsOf } from "./testing.ts";
-import { duration } from "@statusmesh/shared/foreign/values";
+import { duration, type Row } from "@statusmesh/shared/foreign/values";
 
 const fixtures = join(import.meta.dirname, "../../../../test/fixtures");
 
@@ -221,8 +221,8 @@ t.test("assertions of UptimeRobot are expected_json, which joins by AND", (t) =>
       "robot",
     );
     t.strictSame(faultsOf(made), []);
-    const { check } = objectsOf(made, "monitors")["x"]!;
-    return { json: (check as { expected_json?: unknown }).expected_json, reasons: reasonsOf(made, "x").join() };
+    const { expected_json: json, url: _, type: _type, ...more } = objectsOf(made, "monitors")["x"]!["check"] as Row;
+    return { json, more, reasons: reasonsOf(made, "x").join() };
   };
   const check = (property: string, comparison: string, target?: unknown) => ({ property, comparison, target });
   t.strictSame(
@@ -233,6 +233,33 @@ t.test("assertions of UptimeRobot are expected_json, which joins by AND", (t) =>
       { path: "$.e", op: "absent" },
     ],
   );
+  t.strictSame(
+    of(
+      "AND",
+      check("status_code", "greater_than", 199),
+      check("status_code", "less_than", "400"),
+      check("body", "contains", "ok"),
+      check("body", "not_contains", "error"),
+      check("headers.X-Ready", "exists"),
+      check("headers.Server", "equals", "nginx"),
+      check("$.at", "is_not_null"),
+    ),
+    {
+      json: [{ path: "$.at", op: "ne", value: null }],
+      more: {
+        timeout: 30_000,
+        expected_status: { kind: "range", value: { min: 200, max: 399 } },
+        expected_body_contains: "ok",
+        expected_body_absent: "error",
+        expected_headers: [
+          { name: "X-Ready", op: "exists" },
+          { name: "Server", op: "eq", value: "nginx" },
+        ],
+      },
+      reasons: "",
+    },
+    "of the status, the text and the headers too",
+  );
   matchObject(t, of("AND", check("$.a", "resembles", "x")), {
     json: undefined,
     reasons: /assertion of \$\.a is left out/,
@@ -241,6 +268,59 @@ t.test("assertions of UptimeRobot are expected_json, which joins by AND", (t) =>
     json: undefined,
     reasons: /one of .* enough/,
   });
+  t.end();
+});
+
+t.test("fields of UptimeRobot: forms, JSON, address families, reminders", (t) => {
+  const made = importUptimeRobot(
+    {
+      monitors: [
+        {
+          id: 1,
+          friendlyName: "form",
+          type: "HTTP",
+          url: "https://shop.example.org/login",
+          httpMethodType: "POST",
+          postValueType: "KEY_VALUE",
+          postValueData: { user: "a b", from: "é&x" },
+          sslExpirationReminder: true,
+          domainExpirationReminder: true,
+          config: { sslExpirationPeriodDays: [7, 30], ipVersion: "ipv6Only" },
+        },
+        {
+          id: 2,
+          friendlyName: "json",
+          type: "HTTP",
+          url: "https://shop.example.org/api",
+          httpMethodType: "PUT",
+          postValueType: "RAW_JSON",
+          postValueData: { a: 1 },
+          sslExpirationReminder: true,
+        },
+        { id: 3, friendlyName: "v4", type: "PING", url: "192.0.2.1", config: { ipVersion: "ipv4Only" } },
+      ],
+      pages: [],
+      windows: [],
+    },
+    "robot",
+  );
+  t.strictSame(faultsOf(made), []);
+  const checks = Object.entries(objectsOf(made, "monitors")).map(([key, { check }]) => [key, check as Row] as const);
+  matchObject(t, Object.fromEntries(checks), {
+    form: {
+      body: "user=a+b&from=%C3%A9%26x",
+      headers: { "Content-Type": "application/x-www-form-urlencoded" },
+      ip_version: "6",
+    },
+    json: { body: '{"a":1}', headers: { "Content-Type": "application/json" } },
+    v4: { ip_version: undefined },
+  });
+  matchObject(
+    t,
+    checks.map(([, check]) => check).filter(({ type }) => type === "tls_cert" || type === "domain_expiry"),
+    [{ host: "shop.example.org", port: 443, warn_days: 30, critical_days: 7 }, { domain: "shop.example.org" }],
+    "one for each server and domain",
+  );
   t.end();
 });
 

@@ -1,10 +1,13 @@
+import { isIP } from "node:net";
 import { minuteMs } from "@statusmesh/shared/time";
 import type { Json } from "@statusmesh/shared/json";
+import { hostAndPort } from "@statusmesh/shared/url";
 import { type Check, headersIn, heartbeat } from "@statusmesh/shared/foreign/check";
 import { Draft, type Imported } from "./draft.ts";
 import { containing, httpCheck, timeoutOf } from "@statusmesh/shared/foreign/http-check";
+import { assertionsOf } from "./uptimerobot-assertions.ts";
 import type { Item } from "@statusmesh/shared/foreign/item";
-import { clamp, flag, list, number, type Row, row, rows, text, texts } from "@statusmesh/shared/foreign/values";
+import { clamp, flag, isRow, list, number, type Row, row, rows, text, texts } from "@statusmesh/shared/foreign/values";
 import { firstDay, wallTime, weekdayOf } from "./zones.ts";
 
 export interface UptimeRobotData {
@@ -18,6 +21,7 @@ export function importUptimeRobot({ monitors, pages, windows }: UptimeRobotData,
   const draft = new Draft("UptimeRobot", project);
   const keys = new Map<string, string>();
   const concerned = new Map<string, string[]>();
+  const known = new Set<string>();
   for (const monitor of monitors) {
     const item = draft.item("monitor", monitor["friendlyName"]);
     const check = checkOf(item, monitor);
@@ -28,7 +32,6 @@ export function importUptimeRobot({ monitors, pages, windows }: UptimeRobotData,
     if (contacts.some((contact) => number(contact["threshold"], 0) > 0))
       item.note("waits for confirmations, not for minutes, before it notifies");
     const recurrence = Math.max(0, ...contacts.map((contact) => number(contact["recurrence"], 0)));
-    noteExpiry(item, monitor);
     const config = row(monitor["config"]);
     const key = draft.monitor(item, {
       name: item.name,
@@ -40,6 +43,7 @@ export function importUptimeRobot({ monitors, pages, windows }: UptimeRobotData,
       renotify: recurrence * 60,
     });
     if (key === null) continue;
+    addExpiry(draft, item, monitor, known);
     keys.set(text(monitor["id"]), key);
     for (const window of rows(monitor["maintenanceWindows"])) {
       const id = text(window["id"]);
@@ -68,11 +72,35 @@ export function importUptimeRobot({ monitors, pages, windows }: UptimeRobotData,
 const isHidden = (monitor: Row): boolean =>
   text(monitor["httpUsername"]) !== "" && /^\**$/.test(text(monitor["httpPassword"]));
 
-function noteExpiry(item: Item, monitor: Row): void {
-  if (flag(monitor["sslExpirationReminder"])) item.note("reminded of its certificate too: add a tls_cert monitor");
-  if (flag(monitor["domainExpirationReminder"])) item.note("reminded of its domain too: add a domain_expiry monitor");
+/** Reminders of certificates and domains: a monitor of its own for each server and each domain. */
+function addExpiry(draft: Draft, item: Item, monitor: Row, known: Set<string>): void {
   if (monitor["regionalData"] != null || monitor["regionData"] != null)
     item.note("is checked from the regions of this installation", "detail");
+  const address = text(monitor["url"]).trim();
+  const url = URL.canParse(address) ? new URL(address) : null;
+  if (url === null || !/^(?:HTTP|KEYWORD|API)$/i.test(text(monitor["type"]))) return;
+  const add = (name: string, check: Check): void => {
+    if (known.size < known.add(name).size) draft.monitor(item, { name, check, interval: 86_400, confirmations: 1 });
+  };
+  if (flag(monitor["sslExpirationReminder"]) && url.protocol === "https:") {
+    const days = list(row(monitor["config"])["sslExpirationPeriodDays"])
+      .map(Number)
+      .filter((day) => day >= 1);
+    const [host, port] = [url.hostname.replaceAll(/[[\]]/g, ""), url.port === "" ? 443 : Number(url.port)];
+    const [first, last] = days.length === 0 ? [30, 1] : [Math.max(...days), Math.min(...days)];
+    item.note("reminded of its certificate too: that is a monitor of its own, once a day", "detail");
+    add(`${hostAndPort(host, port)} certificate`, {
+      type: "tls_cert",
+      host,
+      port,
+      warn_days: clamp(first, 1, 365),
+      critical_days: first === last ? 0 : clamp(last, 0, 364),
+    });
+  }
+  if (flag(monitor["domainExpirationReminder"])) {
+    item.note("reminded of its domain too: that is a monitor of its own, once a day", "detail");
+    add(`${url.hostname} domain`, { type: "domain_expiry", domain: url.hostname });
+  }
 }
 
 function checkOf(item: Item, monitor: Row): Check | null {
@@ -81,7 +109,11 @@ function checkOf(item: Item, monitor: Row): Check | null {
   const host = url.replace(/^[a-z]+:\/\//i, "").replace(/[/:?#].*$/s, "");
   const timeout = timeoutOf(item, number(monitor["timeout"], 30) * 1000);
   const limit = number(monitor["responseTimeThreshold"], 0);
-  const slow = limit >= 1 && limit <= timeout ? { degraded_above_ms: Math.round(limit) } : {};
+  const [, family] = /v?([46])/i.exec(text(row(monitor["config"])["ipVersion"])) ?? [];
+  const slow = {
+    ...(limit >= 1 && limit <= timeout ? { degraded_above_ms: Math.round(limit) } : {}),
+    ...(family !== undefined && isIP(host) === 0 ? { ip_version: family } : {}),
+  };
   switch (type) {
     case "HTTP":
     case "KEYWORD":
@@ -135,12 +167,14 @@ function httpOf(item: Item, monitor: Row, { type, url, timeout, slow }: Given): 
   const keyword = isKeyword ? containing(item, text(monitor["keywordValue"]), isAbsent) : {};
   const isAnyCase = isKeyword && number(monitor["keywordCaseType"], 1) === 1;
   const assertions = type === "API" ? assertionsOf(item, row(row(monitor["config"])["apiAssertions"])) : {};
-  const data = monitor["postValueData"];
-  const body = typeof data === "string" ? data : data == null ? "" : JSON.stringify(data);
+  const { body, contentType } = bodyOf(monitor);
+  const headers = headersIn(monitor["customHttpHeaders"]);
+  if (contentType !== null && !headers.some(([name]) => name.toLowerCase() === "content-type"))
+    headers.push(["Content-Type", contentType]);
   return httpCheck(item, {
     url,
     method: text(monitor["httpMethodType"]) || "GET",
-    headers: headersIn(monitor["customHttpHeaders"]),
+    headers,
     body,
     basicAuth: user === "" ? null : [user, isHidden(monitor) ? "unknown" : password],
     timeoutMs: timeout,
@@ -157,48 +191,19 @@ function httpOf(item: Item, monitor: Row, { type, url, timeout, slow }: Given): 
   });
 }
 
-/** Comparisons of assertions that expected_json has. */
-const comparisons: ReadonlyMap<string, string> = new Map([
-  ["equals", "eq"],
-  ["not_equals", "ne"],
-  ["contains", "contains"],
-  ["greater_than", "gt"],
-  ["less_than", "lt"],
-  ["greater_than_or_equals", "ge"],
-  ["less_than_or_equals", "le"],
-  ["exists", "exists"],
-  ["not_exists", "absent"],
-  ["is_null", "null"],
-]);
-
-/** `apiAssertions {logic, checks [{property, comparison, target}]}` as expected_json, which joins by AND. */
-function assertionsOf(item: Item, assertions: Row): Json {
-  const checks = rows(assertions["checks"]);
-  if (checks.length > 1 && text(assertions["logic"]).toUpperCase() === "OR") {
-    item.note("one of its assertions was enough: all are left out. Write them as expected_json", "silent");
-    return {};
+/** `postValueType` KEY_VALUE is a form, RAW_JSON a document. */
+function bodyOf(monitor: Row): { body: string; contentType: string | null } {
+  const data = monitor["postValueData"];
+  if (data == null || data === "") return { body: "", contentType: null };
+  if (text(monitor["postValueType"]).toUpperCase() === "KEY_VALUE" && isRow(data)) {
+    const pairs = Object.entries(data).map(([name, value]): [string, string] => [name, text(value)]);
+    return { body: new URLSearchParams(pairs).toString(), contentType: "application/x-www-form-urlencoded" };
   }
-  const found = checks.slice(0, 10).flatMap((one): Json[] => {
-    const [path, target] = [text(one["property"]), one["target"]];
-    const op = comparisons.get(
-      text(one["comparison"])
-        .toLowerCase()
-        .replaceAll(/[\s-]+/g, "_"),
-    );
-    if (op !== undefined && path.startsWith("$") && path.length <= 400) {
-      if (op === "exists" || op === "absent") return [{ path, op }];
-      if (op === "null") return [{ path, op: "eq", value: null }];
-      const value = op === "contains" ? text(target) : target;
-      const isOrdered = /^(?:gt|ge|lt|le)$/.test(op);
-      const read = isOrdered ? number(value, NaN) : value;
-      if (["string", "number", "boolean"].includes(typeof read) && !Number.isNaN(read) && read !== "")
-        return [{ path, op, value: read }];
-    }
-    item.note(`its assertion of ${path.slice(0, 60)} is left out: write it as expected_json`, "silent");
-    return [];
-  });
-  if (checks.length > 10) item.note("has more than ten assertions: the first ten", "silent");
-  return found.length === 0 ? {} : { expected_json: found };
+  const isJson = typeof data !== "string" || text(monitor["postValueType"]).toUpperCase() === "RAW_JSON";
+  return {
+    body: typeof data === "string" ? data : JSON.stringify(data),
+    contentType: isJson ? "application/json" : null,
+  };
 }
 
 /** `interval` is once, daily, weekly or monthly; `date` and `time` are of UTC; `duration` in minutes. */
