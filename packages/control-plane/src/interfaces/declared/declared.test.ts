@@ -346,6 +346,22 @@ t.test("a new monitor or window that is there by hand is a warning with the line
   t.strictSame((await planOf(ctx, document)).changes, []);
 });
 
+t.test("a plan and an apply warn of a check as its save does, and of many at most so often", async (t) => {
+  const ctx = await newOrg(system);
+  const domain = (name: string) => ({ name, check: { type: "domain_expiry", domain: name } });
+  const document = { version: 1, monitors: { de: domain("example.de"), org: domain("example.org") } };
+  const said = [
+    "de: The registry of .de publishes no expiry date over RDAP: set expires_on, or the check finds nothing.",
+  ];
+  t.strictSame((await planOf(ctx, document)).warnings, said);
+  t.strictSame((await apply(ctx, document)).warnings, said);
+  t.strictSame((await planOf(ctx, document)).warnings, [], "what is not changed is not saved");
+  const many = Object.fromEntries(Array.from({ length: 25 }, (_, n) => [`d${n}`, domain(`d${n}.de`)]));
+  const { warnings } = await planOf(ctx, { version: 1, monitors: many });
+  t.equal(warnings.length, 21);
+  t.equal(warnings.at(-1), "5 more warnings of checks.");
+});
+
 t.test("a recurring window in a file may have begun years ago; one whose rule has ended is a warning", async (t) => {
   const ctx = await newOrg(system);
   const window = (rule: string) => ({

@@ -18,6 +18,8 @@ import { withoutValues } from "./variables.ts";
 
 /** Objects of one portion, whose stored ones are read together. */
 const portion = 250;
+/** Warnings of checks that are listed. */
+const mostNotes = 20;
 
 /** Writes of an apply, by the API and by the server's own files, are no drift. */
 export const applyActions = ["POST /api/v1/config/apply", fileActor];
@@ -45,6 +47,8 @@ export class Collected {
   readonly #project: string;
   readonly #prune: boolean;
   readonly #fates: Fates | null;
+  readonly #notes: string[] = [];
+  #moreNotes = 0;
 
   constructor(judging: Judging, options: { project: string; prune: boolean; isApplied: boolean; fates: Fates | null }) {
     this.judging = judging;
@@ -69,8 +73,21 @@ export class Collected {
       if (stored !== null && variables.join() !== known.join()) this.#manage(declared, id, stored);
       return null;
     }
+    for (const note of judged.notes ?? []) this.#note(`${key}: ${note}`);
     this.#manage(declared, id, stored);
     return { kind: kindOfSection[section], key, id: stored?.id ?? null, action, fields, drift: null };
+  }
+
+  /** Adds a warning of a check: the first ones, and how many there are. */
+  #note(text: string): void {
+    if (this.#notes.length < mostNotes) this.#notes.push(text);
+    else this.#moreNotes++;
+  }
+
+  /** All warnings of the objects. */
+  get allWarnings(): readonly string[] {
+    const more = this.#moreNotes === 0 ? [] : [`${this.#moreNotes} more warnings of checks.`];
+    return [...this.warnings, ...this.#notes, ...more];
   }
 
   /** Notes for the apply what is stored about the declaration of an object. */
@@ -200,7 +217,7 @@ export async function judgeAll<S extends Stored, C, E>(
       if (stored === undefined) continue;
       const judged = judgeOne(resumed(document.declared(one.declared), stored), stored, judging);
       if (judged === null) continue;
-      const { changes: fields, create, edit, ...warning } = judged;
+      const { changes: fields, create, edit, notes: _, ...warning } = judged;
       found.push({
         ...one,
         judged: isApplied

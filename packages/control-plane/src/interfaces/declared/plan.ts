@@ -148,7 +148,7 @@ export async function makePlan(
 
   const warnings = [
     ...(found?.warnings ?? []),
-    ...collected.warnings,
+    ...collected.allWarnings,
     ...(await duplicateWarnings(ctx, judged, state.windows)),
   ];
   await turns.next();

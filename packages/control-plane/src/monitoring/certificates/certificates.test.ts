@@ -17,7 +17,9 @@ import { pull } from "../pipeline/assign.ts";
 import { pipelineRoutes } from "../pipeline/api.ts";
 import { openIngest } from "../pipeline/ingest.ts";
 import { Check } from "../targets/schema.ts";
+import { declaredRoutes } from "../../interfaces/declared/api.ts";
 import { targetRoutes } from "../targets/api.ts";
+import { targetBulkRoutes } from "../targets/bulk-api.ts";
 import { createTarget, createTargets } from "../targets/service.ts";
 import { certificateRoutes } from "./api.ts";
 import { createCertificate } from "./service.ts";
@@ -30,7 +32,13 @@ const stranger = await newOrg(system);
 let caller = owner;
 const never = new AbortController().signal;
 const ingest = openIngest(() => Promise.resolve());
-const routes = [...certificateRoutes, ...targetRoutes, ...pipelineRoutes(hub, ingest, never)];
+const routes = [
+  ...certificateRoutes,
+  ...targetRoutes,
+  ...targetBulkRoutes,
+  ...declaredRoutes,
+  ...pipelineRoutes(hub, ingest, never),
+];
 const ask = await serve(t, system, routes, { tenant: () => caller });
 const path = "/api/v1/certificates";
 
@@ -165,6 +173,32 @@ t.test("checks name certificates of their organisation, of the right kind, and o
   t.equal((await ask("GET", path)).body.total, 0);
   caller = owner;
   await ask("DELETE", `/api/v1/targets/${target}`);
+});
+
+t.test("lists, files, exports and clones name certificates by their ids", async (t) => {
+  const [bulk] = (await ask("POST", "/api/v1/targets/bulk", [{ name: "Bulk", check }])).body;
+  t.strictSame(bulk.check.certificates, names);
+  const browser = asking(await serveWhole(t, world), await signedIn(owner));
+  const clone = (await browser("GET", `/monitors/new?from=${bulk.id}`)).text;
+  for (const id of Object.values(names)) t.match(clone, new RegExp(`<option value="${id}"\\s+selected`));
+  const http = { type: "http", url: "https://files.example.org/" };
+  const document = { version: 1, monitors: { shop: { name: "Files", check: { ...http, certificates: names } } } };
+  const send = (verb: string, more: object = {}) =>
+    ask("POST", `/api/v1/config/${verb}`, { project: "files", document, ...more });
+  const { plan_token } = (await send("plan")).body;
+  matchObject(t, await send("apply", { plan_token }), { status: 200, body: { summary: { create: 1 } } });
+  matchObject(t, (await send("plan")).body, { summary: { unchanged: 1 }, changes: [] });
+  const exported = (await ask("GET", "/api/v1/config/export?project=files")).body.document;
+  t.strictSame(exported.monitors.shop.check.certificates, names);
+  const wrong = {
+    ...document,
+    monitors: { shop: { name: "Files", check: { ...http, certificates: { ca_id: names.client_id } } } },
+  };
+  matchObject(t, await ask("POST", "/api/v1/config/plan", { project: "files", document: wrong }), {
+    status: 400,
+    body: { error: { code: "INVALID_TLS_CERT_PARAMS", field: /\/monitors\/shop\/check\/certificates\/ca_id$/ } },
+  });
+  for (const { id } of (await ask("GET", "/api/v1/targets")).body.items) await ask("DELETE", `/api/v1/targets/${id}`);
 });
 
 t.test("agents are sent the material once a reply, and again when it changes", async (t) => {

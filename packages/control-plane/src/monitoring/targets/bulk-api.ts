@@ -4,6 +4,7 @@ import { ok, route, type Route } from "../../platform/http/route.ts";
 import { targetErrors } from "./api.ts";
 import { applyChannel, bulkAction } from "./bulk.ts";
 import { createTargets } from "./create.ts";
+import { withCreatedFindings } from "./unable.ts";
 import { BulkAction, BulkCreate, BulkOutcome } from "./bulk-schema.ts";
 import { Target } from "./schema.ts";
 
@@ -26,7 +27,10 @@ export const targetBulkRoutes: Route[] = [
     body: BulkCreate,
     replies: { 201: Type.Array(Target) },
     errors: ["BULK_EMPTY", "BULK_TOO_LARGE", "QUOTA_EXCEEDED", "REGION_INVALID", ...targetErrors],
-    handle: async ({ ctx, body }) => ({ status: 201, body: await createTargets(ctx, body) }),
+    handle: async ({ ctx, body }) => ({
+      status: 201,
+      body: await withCreatedFindings(ctx, await createTargets(ctx, body)),
+    }),
   }),
   route("POST", "/api/v1/targets/bulk-action", {
     ...bulk,

@@ -71,6 +71,14 @@ t.beforeEach(async () => {
   caller = await newOrg(system);
 });
 
+t.test("many targets are warned of as one is", async (t) => {
+  const domain = (name: string) => ({ name, check: { type: "domain_expiry", domain: name } });
+  const alone = (await ask("POST", "/api/v1/targets", domain("alone.de"))).body.warnings;
+  const { body } = await ask("POST", bulk, [domain("example.org"), domain("example.de")]);
+  matchObject(t, body, [{ warnings: [] }, { warnings: [/^The registry of \.de publishes no expiry date/] }]);
+  t.strictSame(body[1].warnings, alone);
+});
+
 t.test("many targets are made in the order sent, each with evidence, regions and channels", async (t) => {
   const [first, second] = [
     await webhookTo(caller, "https://hooks.example.org/1"),

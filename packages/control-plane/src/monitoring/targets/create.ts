@@ -35,7 +35,7 @@ import {
   tagsRule,
 } from "./rules.ts";
 import { sealSpec } from "./sealing.ts";
-import { withSavedFindings } from "./unable.ts";
+import { withCreatedFindings } from "./unable.ts";
 import { type Alert, maxAlerts, type Target, type TargetCreate } from "./schema.ts";
 
 /**
@@ -50,7 +50,7 @@ export async function createTarget(ctx: Ctx, input: TargetCreate): Promise<Targe
     () => "",
     ([made]) => ({ resourceId: made!.id, after: made! }),
   );
-  return await withSavedFindings(ctx, target!);
+  return (await withCreatedFindings(ctx, [target!]))[0]!;
 }
 
 /**

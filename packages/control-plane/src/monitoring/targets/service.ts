@@ -55,7 +55,7 @@ export {
 export { keepDependencies } from "./dependencies.ts";
 export { edited, targetTag, type TargetEdit, updateTarget, updateTargets } from "./update.ts";
 export type { ReportedRow } from "./reported-queries.ts";
-export { unableTargets } from "./unable.ts";
+export { savedWarnings, unableTargets } from "./unable.ts";
 
 /** The targets of the organisation but `except`, with their status, newest first unless `sort` says otherwise. */
 export async function listTargets(

@@ -1,6 +1,7 @@
-import { kindOf } from "@statusmesh/shared/checks";
+import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
 import { flapping } from "../../alerting/incidents/service.ts";
 import type { OrgReader, System } from "../../platform/context.ts";
+import { mapInTurns } from "../../platform/process/turns.ts";
 import { readInabilities } from "../agents/service.ts";
 import { selectWarnings } from "../results/service.ts";
 import { selectEnabledRegions, selectSpecsByRegion } from "./queries.ts";
@@ -24,14 +25,27 @@ export async function withFindings<T extends Target>(
   }));
 }
 
-/** A target that was just saved, with what its kind says of it besides. */
+/** A target that was just changed, with what its kind says of its check besides. */
 export async function withSavedFindings(
   system: Pick<OrgReader, "sql" | "clock" | "orgId">,
   target: Target,
 ): Promise<Target> {
   const [found] = await withFindings(system, [target]);
-  const said = kindOf(found!.check).savedWarnings?.(found!.check) ?? [];
-  return { ...found!, warnings: [...new Set([...found!.warnings, ...said])] };
+  return withSavedWarnings(found!);
+}
+
+/** The same for targets that were just created, of which no result says anything yet. */
+export const withCreatedFindings = async (
+  system: Pick<System, "sql" | "clock">,
+  targets: readonly Target[],
+): Promise<Target[]> => await mapInTurns(await withInabilities(system, targets), withSavedWarnings);
+
+/** What the kind of a check says of it when it is saved. */
+export const savedWarnings = (check: CheckSpec): readonly string[] => kindOf(check).savedWarnings?.(check) ?? [];
+
+function withSavedWarnings(target: Target): Target {
+  const said = savedWarnings(target.check);
+  return said.length === 0 ? target : { ...target, warnings: [...new Set([...target.warnings, ...said])] };
 }
 
 /**

@@ -38,6 +38,8 @@ export interface Judged<Create, Edit> {
   readonly edit: Edit | null;
   /** Why nothing is done. */
   readonly warning?: string;
+  /** What a save of the object alone would warn of. */
+  readonly notes?: readonly string[];
 }
 
 /** Runs rules whose fields start at `pointer`; adds what they throw. */

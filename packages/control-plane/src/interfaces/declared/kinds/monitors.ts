@@ -10,6 +10,7 @@ import {
   createRules,
   edited,
   openedCheck,
+  savedWarnings,
   type StoredTarget,
   type TargetEdit,
 } from "../../../monitoring/targets/service.ts";
@@ -50,7 +51,7 @@ export function judgeMonitor(
     const { plan, channels, defaultChannels: defaults, certificates, regions } = judging;
     judge(judging, pointer, () => createRules(ctx, input, { plan, channels, defaults, certificates, regions }));
     const written = only(fresh, new Set(Object.keys(declared.fields)));
-    return { changes: changesBetween({}, written), create: input, edit: null };
+    return { changes: changesBetween({}, written), create: input, edit: null, notes: savedWarnings(check) };
   }
   const changes = changesBetween(shownStored(stored, before!, "enabled" in fresh, judging), fresh);
   if (changes.length === 0) return { changes, create: input, edit: { id: stored.id, patch: {} } };
@@ -63,7 +64,7 @@ export function judgeMonitor(
       () => addressesRule(input.heartbeat_addresses ?? [], stored.addresses.length > 0),
     ),
   );
-  return { changes, create: input, edit };
+  return { changes, create: input, edit, notes: savedWarnings(check) };
 }
 
 /** The body of the request that makes the monitor, with ids for keys. */
