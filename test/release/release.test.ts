@@ -69,7 +69,10 @@ t.test("a release", async (t) => {
 
   await t.test("the files of the Debian packages belong to root, and only root may write them", (t) => {
     for (const deb of names.filter((name) => name.endsWith(".deb"))) {
-      const listing = execFileSync("dpkg-deb", ["--contents", join(release, deb)], { encoding: "utf8" }).trim();
+      const listing = execFileSync("dpkg-deb", ["--contents", join(release, deb)], {
+        encoding: "utf8",
+        maxBuffer: 64 * 1024 * 1024,
+      }).trim();
       const files = listing.split("\n").map((line) => {
         const [mode = "", owner = ""] = line.split(/\s+/);
         return { mode, owner, path: line.slice(line.indexOf("./")) };
