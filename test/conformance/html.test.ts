@@ -2,6 +2,7 @@ import { HtmlValidate } from "html-validate";
 import t from "tap";
 import { allPages } from "@statusmesh/control-plane/app";
 import { hashToken, newToken } from "@statusmesh/control-plane/platform/crypto/token";
+import { authorizePath, callback, newVerifier, oauthUnlimited } from "@statusmesh/control-plane/testing/oauth";
 import { openMatrix } from "./isolation/matrix.ts";
 import { make, type Thing } from "./isolation/things.ts";
 
@@ -11,7 +12,7 @@ import { make, type Thing } from "./isolation/things.ts";
 
 const validator = new HtmlValidate({ extends: ["html-validate:standard"] });
 
-const { sql, homes, callers } = await openMatrix(t);
+const { sql, homes, callers } = await openMatrix(t, oauthUnlimited);
 const { acme } = homes;
 const browser = callers.owner.client.with({ accept: "text/html" });
 
@@ -39,10 +40,17 @@ await sql`
   values (${mailed}, ${acme.orgId}, ${mailed}, ${`${mailed}@example.org`}, ${hash}, false, now(),
     now() + interval '1 day')`;
 const subscriber = await make.subscriber(sql, acme, served);
-const held: readonly string[] = [
+const held: string[] = [
   ...["/m/", "/c/", "/confirm/", "/invitations/"].map((path) => path + code),
   `/status/subscriptions/${subscriber}`,
 ];
+
+/** The consent page, for reading alone and with boxes for writes. */
+const registered = await browser.post("/oauth/register", { client_name: "App", redirect_uris: [callback] });
+const consents = ["targets:read", "targets:read targets:write"].map((scope) =>
+  authorizePath({ clientId: registered.body.client_id as string, verifier: newVerifier() }, { scope }),
+);
+held.push(...consents);
 
 /** What the id in a path names. */
 const named: readonly (readonly [prefix: string, thing: Thing])[] = [

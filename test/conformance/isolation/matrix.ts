@@ -18,7 +18,8 @@ export interface Matrix {
   readonly planted: Planted;
 }
 
-export async function openMatrix(t: Test): Promise<Matrix> {
+/** `env` has further settings. */
+export async function openMatrix(t: Test, env: Record<string, string> = {}): Promise<Matrix> {
   const database = await cloneDatabase(t);
   const { sql } = database;
   const cast = await castIn(sql);
@@ -29,6 +30,7 @@ export async function openMatrix(t: Test): Promise<Matrix> {
     SM_AUTH__API_TOKENS__MAX_PER_USER: "10000",
     SM_AUTH__INVITATIONS__MAX_PENDING_PER_ORG: "10000",
     SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0",
+    ...env,
   });
   await sql`
     update plans

@@ -97,7 +97,10 @@ export const oauthStage =
   };
 
 /** The address of an authorization request; null leaves a parameter out. */
-export function authorizePath(flow: Flow, changed: Record<string, string | null> = {}): string {
+export function authorizePath(
+  flow: Pick<Flow, "clientId" | "verifier">,
+  changed: Record<string, string | null> = {},
+): string {
   const asked: Record<string, string | null> = {
     response_type: "code",
     client_id: flow.clientId,
