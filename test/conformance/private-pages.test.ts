@@ -296,6 +296,17 @@ t.test("what opens a private page: its password, an open network, a token of the
     t.equal(first, second, `${path}: header and key are the same`);
     return first;
   };
+  const badge = "/api/public/v1/badge.svg?key=";
+  t.equal((await bearer(keys.data.token).with(status).get(`${badge}sm_read_stale`)).status, 200, "the header suffices");
+  t.equal(
+    (
+      await bearer("sm_read_stale")
+        .with(status)
+        .get(badge + keys.data.token)
+    ).status,
+    200,
+    "and so does the key",
+  );
   for (const [path, data, badges] of [
     ["/api/public/v1/status", 200, 401],
     ["/api/public/v1/incidents.rss", 200, 401],
@@ -468,7 +479,18 @@ t.test("an incident that was not published leaves no trace at any address, and a
   t.strictSame(await snapshotOf(page, "about 5"), before, "withdrawn");
   matchObject(t, (await owner.get(path)).body, { published: false, publications: [{ published_at: null }] });
   matchObject(t, (await owner.get(`${path}/explain`)).body, { publications: [{ published_at: null }] });
-  await owner.patch(`/api/v1/status-pages/${page.id}`, { publish: { mode: "always" } });
+  const responder = visitor.with({
+    authorization: `Bearer ${await tokenOf(sql, olga, { scopes: ["incidents:read", "incidents:write"] })}`,
+  });
+  const namesFor = async (client: Client) =>
+    (await Promise.all([client.post(`${path}/unpublish`), client.get(`${path}/explain`), client.get(path)])).map(
+      ({ body }) => body.publications[0].page_name,
+    );
+  t.strictSame(await namesFor(responder), Array(3).fill("seychelles page"), "visitors know the name of a public page");
+  await owner.patch(`/api/v1/status-pages/${page.id}`, { access: { mode: "password", password } });
+  t.strictSame(await namesFor(responder), ["***", "***", "***"], "that of a private page needs status_page:read");
+  t.strictSame(await namesFor(owner), Array(3).fill("seychelles page"));
+  await owner.patch(`/api/v1/status-pages/${page.id}`, { access: { mode: "public" }, publish: { mode: "always" } });
   const still = JSON.stringify(await snapshotOf(page, "about 6"));
   t.notMatch(still, /seychelles (?:outage|words|more)/, "and it stays so where every incident is published");
 });

@@ -45,7 +45,7 @@ export async function explainIncident(ctx: Ctx, incidentId: string): Promise<Exp
     region_policy: target.region_policy,
     alert_confirmations: target.alert_confirmations,
     ...explainVotes(target, state, new Set(disabled), now),
-    publications: presentIncident(incident).publications,
+    publications: presentIncident(incident, ctx).publications,
     maintenance: window === null ? null : { id: window.id, title: window.title, ends_at: iso(window.ends_at) },
     held: held.map(isoTimes),
     channels: await withDeviceNames(ctx, channels),

@@ -37,7 +37,7 @@ export async function incidentsCsv(ctx: Ctx, query: Omit<IncidentQuery, "limit" 
     for (let at = 0; at < ids.length; at += pageRows) {
       const rows = await queries.selectIncidentsOf(ctx.sql, ctx.orgId, ids.slice(at, at + pageRows));
       yield rows
-        .map(presentIncident)
+        .map((row) => presentIncident(row, ctx))
         .map((one) => head.map((name) => (name === "regions_down" ? one.regions_down.join(" ") : one[name])));
     }
   }

@@ -1,6 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { diagnosisOf } from "@statusmesh/shared/diagnosis";
 import { isId } from "@statusmesh/shared/ids";
+import { mask } from "@statusmesh/shared/secrets";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { outageSecs, peakSeverity } from "./outages.ts";
@@ -20,7 +21,9 @@ export async function findIncident(ctx: OrgReader, id: string): Promise<queries.
   return row;
 }
 
-export function presentIncident(row: queries.IncidentRow): Incident {
+/** The incident as `reader` sees it: names of private and disabled pages need `status_page:read`. */
+export function presentIncident(row: queries.IncidentRow, reader: Ctx | OrgReader): Incident {
+  const readsPages = "scopes" in reader && reader.scopes.has("status_page:read");
   return {
     id: row.id,
     target_id: row.target_id,
@@ -47,8 +50,9 @@ export function presentIncident(row: queries.IncidentRow): Incident {
     public_description: row.public_description,
     visibility: row.visibility,
     published: row.publications.some((page) => page.published_at !== null),
-    publications: row.publications.map(({ published_at: at, ...page }) => ({
-      ...page,
+    publications: row.publications.map(({ page_id, page_name, is_open, published_at: at }) => ({
+      page_id,
+      page_name: readsPages || is_open ? page_name : mask,
       published_at: at === null ? null : new Date(at).toISOString(),
     })),
     created_at: iso(row.created_at),

@@ -139,8 +139,8 @@ export async function recorded<C extends ActorCtx>(
     await lockEvidence(tx, [(await findIncident(tx, id)).target_id]);
     const row = await findIncident(tx, id);
     await change(tx, row);
-    const after = presentIncident(await findIncident(tx, id));
-    const changed = differences({ before: presentIncident(row), after });
+    const after = presentIncident(await findIncident(tx, id), tx);
+    const changed = differences({ before: presentIncident(row, tx), after });
     await record(tx, { resourceId: id, ...named(changed, { monitor_name: row.monitor_name }) });
     return after;
   });

@@ -73,7 +73,7 @@ export async function postUpdate(
     await takeOne(tx, "max_updates_per_incident", () => queries.countUpdates(tx.sql, ctx.orgId, incidentId));
     const after = await writeUpdate(tx, incidentId, update, notify);
     await record(tx, { resourceId: after.id, after: { ...after, monitor_name } });
-    return { ...after, published: presentIncident(incident).published };
+    return { ...after, published: presentIncident(incident, tx).published };
   });
 }
 

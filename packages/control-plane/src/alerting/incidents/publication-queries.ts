@@ -16,8 +16,12 @@ const publishedAt = (sql: Db) => sql`
 /** Condition: page `p` shows incident `i`. */
 export const isPublished = (sql: Db) => sql`${publishedAt(sql)} < 'infinity'`;
 
-/** The pages that have the monitor of incident `i`, as JSON, with the time of the publication. */
+/**
+ * The pages that have the monitor of incident `i`, as JSON, with the time of the publication. `is_open`: visitors read
+ * the page.
+ */
 export const publicationsOf = (sql: Db) => sql`
   (select coalesce(jsonb_agg(jsonb_build_object('page_id', p.id, 'page_name', p.name,
+      'is_open', p.enabled and p.access ->> 'mode' = 'public',
       'published_at', nullif(${publishedAt(sql)}, 'infinity')) order by p.created_at, p.id), '[]')
    from status_page_components c join status_pages p on p.id = c.page_id where c.target_id = i.target_id)`;

@@ -42,7 +42,7 @@ export interface IncidentRow extends Shown, OutageTimes {
   down_severity: Exclude<Severity, "minor">;
   flapping: StoredFlapping | null;
   members: GroupMembers | null;
-  publications: { page_id: string; page_name: string; published_at: string | null }[];
+  publications: { page_id: string; page_name: string; is_open: boolean; published_at: string | null }[];
   imported: boolean;
   /** As results have it. */
   diagnosis: string | null;

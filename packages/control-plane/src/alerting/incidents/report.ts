@@ -48,7 +48,7 @@ export async function reportIncidents(ctx: Ctx, targetIds: readonly string[], in
     if (endedAt === null) for (const target of targets) await open(tx, target, startedAt, input);
     else await store(tx, targets, { startedAt: new Date(startedAt), endedAt: new Date(endedAt) }, input);
     const ids = targets.map(({ id }) => id);
-    const made = (await selectIncidentsOf(tx.sql, tx.orgId, ids)).map(presentIncident);
+    const made = (await selectIncidentsOf(tx.sql, tx.orgId, ids)).map((row) => presentIncident(row, tx));
     await recordAll(
       tx,
       made.map((after) => ({ resourceId: after.id, after })),

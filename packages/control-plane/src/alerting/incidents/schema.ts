@@ -65,7 +65,7 @@ export type GroupMembers = Static<typeof GroupMembers>;
 
 const Publication = Closed({
   page_id: Text("Id of the status page", "01931f2e-7c1a-7d30-9b5e-2f6a4c8d1e90"),
-  page_name: Text("Its name", "Acme"),
+  page_name: Text("Its name; `***` for a private or disabled page without the scope status_page:read", "Acme"),
   published_at: nullable(described(Timestamp, "Since when the page shows it; null: it does not", null)),
 });
 

@@ -71,7 +71,9 @@ export async function listIncidents(ctx: Ctx, query: IncidentQuery): Promise<Pag
   requireScope(ctx, "incidents:read");
   const filter = filterOf(query);
   if (filter === null) return { items: [], total: 0, limit: query.limit, offset: query.offset };
-  return pageOf(await queries.selectIncidents(ctx.sql, ctx.orgId, filter, query), query, presentIncident);
+  return pageOf(await queries.selectIncidents(ctx.sql, ctx.orgId, filter, query), query, (row) =>
+    presentIncident(row, ctx),
+  );
 }
 
 /** Open incidents of monitors that share a cause, as one line of the list. */
@@ -118,7 +120,7 @@ export async function listIncidentLines(
     ...page.members,
   });
   return {
-    items: rows.map(presentIncident),
+    items: rows.map((row) => presentIncident(row, ctx)),
     causes: causes.map(presentCause),
     total: total - inCauses + causeCount,
     limit,
@@ -141,12 +143,12 @@ export async function openCounts(ctx: Ctx): Promise<queries.OpenCounts> {
 /** One incident. Throws INCIDENT_NOT_FOUND for an absent or foreign id. */
 export async function getIncident(ctx: Ctx, id: string): Promise<Incident> {
   requireScope(ctx, "incidents:read");
-  return presentIncident(await findIncident(ctx, id));
+  return presentIncident(await findIncident(ctx, id), ctx);
 }
 
 /** One incident, where a link in a notification decided about access. Throws INCIDENT_NOT_FOUND. */
 export const incidentOf = async (reader: OrgReader, id: string): Promise<Incident> =>
-  presentIncident(await findIncident(reader, id));
+  presentIncident(await findIncident(reader, id), reader);
 
 /** Those of the targets that flap, with the changes that say so. Without a scope check. */
 export async function flapping(
