@@ -337,13 +337,30 @@ maintenance: {past: {title: Past, starts_at: "2016-01-01T00:00:00Z", ends_at: "\
   matchObject(t, renamed, { code: 0 });
   t.notMatch(renamed.stdout, /zq/i);
   t.match(renamed.stdout, /"visible"[^]*"seen"/, "a text of the object in place of the default is shown");
-  write(file("https://a.example.org/public", "public").replace("[visible]", "[seen]"));
-  for (const form of [[], ["--json"], ["--markdown"]]) {
-    // Neither its value nor its name is in this environment.
-    const planned = await smctl(["plan", ...form], { END: values.END });
-    matchObject(t, planned, { code: 2, stdout: "https://a.example.org/public" }, "what the file says is shown");
-    t.notMatch(planned.stdout, /zq/i);
-  }
+  const text = file("https://a.example.org/public", "public").replace("[visible]", "[seen]");
+  const shows = async (how: string) => {
+    for (const form of [[], ["--json"], ["--markdown"]]) {
+      // Neither its value nor its name is in this environment.
+      const planned = await smctl(["plan", ...form], { END: values.END });
+      matchObject(
+        t,
+        planned,
+        { code: 2, stdout: "https://a.example.org/public" },
+        `${how}: what the file says is shown`,
+      );
+      t.notMatch(planned.stdout, /zq/i, how);
+    }
+  };
+  write(text);
+  await shows("declared");
+  const [web] = await database.sql<{ id: string }[]>`select id from targets where name = 'Web 2'`;
+  const of = ["monitor", "web", web!.id, "--project", "replaced"];
+  matchObject(t, await smctl(["detach", ...of]), { code: 0 });
+  write(text.replace("web: {", `web: {adopt: ${web!.id}, `));
+  await shows("detached");
+  matchObject(t, await smctl(["adopt", ...of]), { code: 0 });
+  write(text);
+  await shows("adopted");
   matchObject(t, await smctl(["apply"], { END: values.END }), { code: 0 });
   write(file("https://a.example.org/later", "later").replace("[visible]", "[seen]"));
   const later = await smctl(["plan"], { END: values.END });

@@ -523,6 +523,8 @@ create table targets (
   -- The project of configuration as code that declares it: {project, key, on_remove, at}, with the time of the last
   -- apply that wrote it. Null: nobody does. The same in channels, maintenance_windows and status_pages.
   managed                jsonb,
+  -- Fields whose values came from variables, of an object that no project declares any more.
+  withheld               jsonb,
   -- Escalation ladder: [{after_minutes, channel_ids, min_severity}]. Null: that of the organisation.
   escalation             jsonb,
   -- Severity of its incidents while it is down; degraded is minor.
@@ -1244,6 +1246,7 @@ create table maintenance_windows (
   -- Occurrences up to this start are stored; null without a rule.
   generated_until      timestamptz,
   managed              jsonb,
+  withheld             jsonb,
   check ((recurrence_rule is null) = (recurrence_time_zone is null)),
   check ((recurrence_rule is null) = (generated_until is null))
 );
@@ -1314,6 +1317,7 @@ create table channels (
   -- When a test was accepted last.
   tested_at       timestamptz,
   managed         jsonb,
+  withheld        jsonb,
   -- Of a device: its person, the name that the person gave it, and the SHA-256 of its endpoint. Its name says only that
   -- it is a device, so that no binding and no log tells others whose.
   owner_id        uuid,
@@ -1561,7 +1565,8 @@ create table status_pages (
   publish_since         timestamptz,
   -- Changes with each change of the page, its components, its logos or its domain.
   revision              bigint not null default 0,
-  managed               jsonb
+  managed               jsonb,
+  withheld              jsonb
 );
 create unique index status_pages_by_key on status_pages (org_id, (managed ->> 'project'), (managed ->> 'key'));
 create index status_pages_by_org on status_pages (org_id, created_at);

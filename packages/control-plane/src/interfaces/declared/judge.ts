@@ -47,21 +47,33 @@ export class Collected {
   readonly #project: string;
   readonly #prune: boolean;
   readonly #fates: Fates | null;
+  readonly #withheld: ReadonlyMap<string, readonly string[]>;
   readonly #notes: string[] = [];
   #moreNotes = 0;
 
-  constructor(judging: Judging, options: { project: string; prune: boolean; isApplied: boolean; fates: Fates | null }) {
+  /** `withheld`: fields of adopted objects whose values came from variables of an earlier project. */
+  constructor(
+    judging: Judging,
+    options: {
+      project: string;
+      prune: boolean;
+      isApplied: boolean;
+      fates: Fates | null;
+      withheld: ReadonlyMap<string, readonly string[]>;
+    },
+  ) {
     this.judging = judging;
     this.isApplied = options.isApplied;
     this.#project = options.project;
     this.#prune = options.prune;
     this.#fates = options.fates;
+    this.#withheld = options.withheld;
   }
 
   /** The change of a judged object; null for one that is not changed. */
   changeOf({ declared, id, stored, action }: Matched, judged: Judged<unknown, unknown>): Change | null {
     const { section, key, onRemove, variables, source } = declared;
-    const known = stored?.managed?.variables ?? [];
+    const known = stored?.managed?.variables ?? this.#withheld.get(id) ?? [];
     const hidden = { declared: variables, stored: known };
     const fields = [...judged.changes.map((change) => withoutValues(change, hidden)), ...sourceChanges(source, stored)];
     if (judged.warning !== undefined) this.warnings.push(judged.warning);

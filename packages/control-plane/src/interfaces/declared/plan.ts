@@ -18,6 +18,7 @@ import type { WrittenChanges } from "./changes.ts";
 import type { Document } from "./document.ts";
 import { type ChangeRecord, Collected, judgeAll } from "./judge.ts";
 import { type JudgedOne, match, type Matched, type Stored } from "./match.ts";
+import { selectWithheld } from "./queries.ts";
 import { References } from "./references.ts";
 import { countRules, documentRules, type JudgedSections } from "./rules.ts";
 import type { Source, Summary } from "./schema.ts";
@@ -129,7 +130,11 @@ export async function makePlan(
     tagged: await taggedAfter(state, document, matched.monitors),
     facts: document.facts,
   };
-  const collected = new Collected(judging, { project, prune, isApplied, fates: found?.fates ?? null });
+  const adopted = sections.flatMap((section) =>
+    matched[section].flatMap(({ action, id }) => (action === "adopt" ? [id] : [])),
+  );
+  const withheld = await selectWithheld(ctx.sql, ctx.orgId, adopted);
+  const collected = new Collected(judging, { project, prune, isApplied, fates: found?.fates ?? null, withheld });
   const of = (section: Section) => ({ list: matched[section], orphans: orphans[section], document, collected });
   const judged: JudgedSections = {
     channels: await judgeAll("channels", { ...of("channels"), judgeOne: judgeChannel }),

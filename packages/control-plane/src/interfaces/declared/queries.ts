@@ -1,4 +1,4 @@
-import { type Db, firstOf, valueOf } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, firstOf, valueOf } from "../../platform/db/sql.ts";
 import type { Section } from "@statusmesh/shared/declared/files";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import type { SourceReport, Summary } from "./schema.ts";
@@ -83,10 +83,24 @@ export async function selectSources(sql: Db) {
 
 /** Everything that files can declare, declared or not. */
 const objects = (sql: Db, orgId: string) => sql`
-  select 'monitors' as section, id, name, managed, updated_at from targets where org_id = ${orgId}
-  union all select 'channels', id, name, managed, updated_at from channels where org_id = ${orgId}
-  union all select 'status_pages', id, name, managed, updated_at from status_pages where org_id = ${orgId}
-  union all select 'maintenance', id, title, managed, updated_at from maintenance_windows where org_id = ${orgId}`;
+  select 'monitors' as section, id, name, managed, withheld, updated_at from targets where org_id = ${orgId}
+  union all select 'channels', id, name, managed, withheld, updated_at from channels where org_id = ${orgId}
+  union all select 'status_pages', id, name, managed, withheld, updated_at from status_pages where org_id = ${orgId}
+  union all select 'maintenance', id, title, managed, withheld, updated_at from maintenance_windows
+  where org_id = ${orgId}`;
+
+/** Fields whose values came from variables, of objects that a project declared before, by the id of the object. */
+export async function selectWithheld(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+): Promise<Map<string, readonly string[]>> {
+  if (ids.length === 0) return new Map();
+  const rows = await sql<{ id: string; withheld: string[] }[]>`
+    select id, withheld from (${objects(sql, orgId)}) o
+    where withheld is not null and id = any(${arrayOf(ids)}::uuid[])`;
+  return new Map(rows.map(({ id, withheld }) => [id, withheld]));
+}
 
 /** Number of objects by project and kind. */
 export async function countManaged(sql: Db, orgId: string) {

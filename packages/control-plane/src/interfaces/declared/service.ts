@@ -238,11 +238,17 @@ export async function adoptObject(ctx: Ctx, { project, kind, key, id }: ManageRe
     if (taken !== id)
       throw new AppError("MANAGED_ELSEWHERE", `${key} of the project ${project} is another object.`, { field: "/key" });
     await queries.lockProject(tx.sql, tx.orgId, project);
-    return owned ?? { project, key, on_remove: "delete", at: new Date(tx.clock.now()).toISOString() };
+    if (owned !== null) return owned;
+    const variables = (await queries.selectWithheld(tx.sql, tx.orgId, [id])).get(id);
+    const at = new Date(tx.clock.now()).toISOString();
+    return { project, key, on_remove: "delete", ...(variables === undefined ? {} : { variables }), at };
   });
 }
 
-/** Ends what {@link adoptObject} or an apply began: the object stays as it is. NOT_FOUND, MANAGED_ELSEWHERE. */
+/**
+ * Ends what {@link adoptObject} or an apply began: the object stays as it is, and a later plan that adopts it shows no
+ * value that came from a variable. NOT_FOUND, MANAGED_ELSEWHERE.
+ */
 export async function detachObject(ctx: Ctx, { project, kind, key, id }: ManageRequest): Promise<void> {
   await manage(ctx, { kind, id }, async (_tx, owned) => {
     if (owned === null || owned.project !== project || owned.key !== key) throw elsewhere(owned);
@@ -272,7 +278,8 @@ async function manage(
     await writers[section].keep(tx, [id]);
     const owned = (await rowsOf[section](tx, id)).find((row) => row.id === id)?.managed ?? null;
     const managed = await decide(tx, owned);
-    await writers[section].manage(tx, [{ id, managed }]);
+    const withheld = managed === null ? owned?.variables : undefined;
+    await writers[section].manage(tx, [{ id, managed, ...(withheld === undefined ? {} : { withheld }) }]);
     const shown = (it: ManagedChange["managed"]) => ({ managed_by: it && { project: it.project, key: it.key } });
     await record(tx, { resourceId: id, before: shown(owned), after: shown(managed) });
   });

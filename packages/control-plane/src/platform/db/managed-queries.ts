@@ -28,9 +28,11 @@ export interface FoundAt {
 export interface ManagedChange {
   readonly id: string;
   readonly managed: Managed | null;
+  /** `variables` of an object that no project declares any more: its values still come from them. */
+  readonly withheld?: readonly string[];
 }
 
-/** Writes `managed` of objects of the organisation; `table` is the one of the caller. */
+/** Writes `managed` and `withheld` of objects of the organisation; `table` is the one of the caller. */
 export async function writeManaged(
   sql: Db,
   table: "targets" | "channels" | "maintenance_windows" | "status_pages",
@@ -39,7 +41,7 @@ export async function writeManaged(
 ): Promise<void> {
   if (changes.length === 0) return;
   await sql`
-    update ${sql(table)} t set managed = n.managed
-    from jsonb_to_recordset(${JSON.stringify(changes)}::text::jsonb) as n (id uuid, managed jsonb)
+    update ${sql(table)} t set managed = n.managed, withheld = n.withheld
+    from jsonb_to_recordset(${JSON.stringify(changes)}::text::jsonb) as n (id uuid, managed jsonb, withheld jsonb)
     where t.org_id = ${orgId} and t.id = n.id`;
 }
