@@ -4,8 +4,11 @@ import { AppError } from "@statusmesh/shared/errors";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { addressList } from "@statusmesh/shared/net/address";
 import { hashPassword, verifyPassword, withPlace } from "../../access/auth/service.ts";
-import { atMost } from "../../platform/caches.ts";
+import type { Config } from "../../config/config.ts";
+import { atMost, getOrMake } from "../../platform/caches.ts";
 import type { Ctx, System } from "../../platform/context.ts";
+import { type Counter, openCounter } from "../../platform/http/counter.ts";
+import { refuseOver } from "../../platform/http/throttle.ts";
 import type { Access, AccessInput } from "./access-schema.ts";
 import type { StatusPageRow } from "./queries.ts";
 
@@ -81,6 +84,13 @@ export const isPasswordOf = async (
 const compared = new LRUCache<string, { digest: string; matches: boolean }>(atMost(10_000));
 const processKey = randomBytes(32);
 
+/**
+ * Comparisons by hash that a user starts within a minute: a quarter of a thread. The comparisons so far are kept, so a
+ * plan that is repeated after the refusal goes on from there.
+ */
+const comparedPerMinute = 60;
+const comparisons = new WeakMap<Config, Counter>();
+
 /** The ids of those pages whose stored password is the given one. Throws RATE_LIMITED. */
 export async function pagesWithPasswords(
   ctx: Ctx,
@@ -93,7 +103,10 @@ export async function pagesWithPasswords(
     const digest = createHmac("sha256", processKey).update(password).digest("base64url");
     let last = compared.get(page.access_password);
     if (last?.digest !== digest) {
-      last = { digest, matches: await withPlace(`user ${ctx.userId}`, true, () => isPasswordOf(ctx, page, password)) };
+      const counter = getOrMake(comparisons, ctx.config, () => openCounter(null, ctx.clock));
+      refuseOver(comparedPerMinute, await counter.add(ctx.userId), "per_user_page_passwords");
+      // Behind sign-ins: each comparison counts.
+      last = { digest, matches: await withPlace(`plan ${ctx.userId}`, false, () => isPasswordOf(ctx, page, password)) };
       compared.set(page.access_password, last);
     }
     if (last.matches) same.add(page.id);

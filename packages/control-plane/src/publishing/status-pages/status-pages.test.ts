@@ -641,4 +641,8 @@ t.test("a password that was compared with that of a page is compared again witho
   release();
   await Promise.all(others);
   t.strictSame(await same("wrong horse"), []);
+  // Three comparisons took a hash so far.
+  for (let n = 3; n < 60; n++) await same(`wrong horse ${n}`);
+  t.strictSame(await same("wrong horse 59"), [], "what was compared is kept");
+  await t.rejects(same("wrong horse"), { code: "RATE_LIMITED", details: { scope: "per_user_page_passwords" } });
 });
