@@ -15,7 +15,7 @@ import { updateSecondFactor } from "./session-queries.ts";
 import { crowded, refuseWaiting, succeeded, takeTurn, type Turn, withdrawn } from "./sign-in-turns.ts";
 import { openWaitingPlaces } from "./waiting-places.ts";
 
-/** The thread pool is one per process. */
+/** Threads that derive keys belong to the process. */
 const places = openWaitingPlaces();
 
 const wrong = (field: string | null = null) =>
@@ -59,7 +59,12 @@ async function provePassword(
     const turn = await takeTurn(system, counted);
     // Without a device cookie the database is asked for nothing before the try may be judged.
     const account = device === null ? await select() : owner;
-    const { matches, outdated } = await verifyPassword(system, password, account?.password_hash ?? null);
+    const { matches, outdated } = await verifyPassword(system, password, account?.password_hash ?? null).catch(
+      async (error: unknown) => {
+        await withdrawn(system, turn);
+        throw error;
+      },
+    );
     if (!matches || account === null) throw wrong(field);
     const sender = known ? device.id : null;
     if (!outdated) return { account, turn, device: sender };
@@ -210,12 +215,12 @@ async function currentPassword(ctx: Ctx, current: string | undefined, prover: Pr
   return account.password_hash;
 }
 
-/** The hash of a new password, made when the thread pool has a place. */
+/** The hash of a new password, made when there is a place for it. */
 const hashInTurn = async (system: System, password: string, userId: string): Promise<string> =>
   await withPlace(`user ${userId}`, true, () => hashPassword(system, password));
 
 /**
- * Runs `work`, which derives keys, when the thread pool has a place: at most two at a time, and one waits per visitor.
+ * Runs `work`, which derives keys, when there is a place: at most two at a time, and one waits per visitor.
  * `known` ones go first. Throws RATE_LIMITED, before `work`, when there is no place.
  */
 export async function withPlace<T>(visitor: string, known: boolean, work: () => Promise<T>): Promise<T> {

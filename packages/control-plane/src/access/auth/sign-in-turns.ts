@@ -142,9 +142,9 @@ function afterTry(
   };
 }
 
-/** No place to wait for the thread pool: no failure. */
+/** No place to wait for a hash: no failure. */
 export const crowded = (): AppError =>
-  new AppError("RATE_LIMITED", "Too many people are signing in at this moment. Try again in 2 s.", {
-    retryAfterSecs: 2,
+  new AppError("RATE_LIMITED", "Too many people are signing in at this moment. Try again in 1 s.", {
+    retryAfterSecs: 1,
     details: { scope: "sign_in_capacity" },
   });

@@ -13,8 +13,7 @@ const memoryMs = 10 * minuteMs;
 
 interface Waiting {
   readonly visitor: string;
-  /** The lowest weight runs first. */
-  readonly weight: number;
+  readonly known: boolean;
   enter(): void;
   refuse(): void;
 }
@@ -30,50 +29,59 @@ export interface WaitingPlaces {
 
 /**
  * At most two calls at a time, and twenty that wait, one per visitor. Visitors with the fewest calls of the last ten
- * minutes go first and take the place of others, so that a flood holds nobody else up.
+ * minutes go first and take the place of others. Refused calls count, and they count at once: a visitor who sends more
+ * while one of theirs waits goes behind those who send one, so that a flood holds nobody else up.
  */
 export function openWaitingPlaces(running = maxRunning, longestMs = longestWaitMs): WaitingPlaces {
   let free = running;
-  let waiting: Waiting[] = [];
+  const waiting = new Set<Waiting>();
   const calls = new LRUCache<string, number>({ ...atMost(maxVisitors), ttl: memoryMs, ttlAutopurge: false });
+
+  /** The lowest runs first. */
+  const weightOf = ({ visitor, known }: Pick<Waiting, "visitor" | "known">): number =>
+    known ? 0 : (calls.get(visitor) ?? 1);
 
   function leave(): void {
     free++;
-    // The first of equals: sort is stable.
-    const [next, ...others] = waiting.sort((a, b) => a.weight - b.weight);
-    waiting = others;
+    let next: Waiting | undefined;
+    // The first of equals.
+    for (const one of waiting) if (next === undefined || weightOf(one) < weightOf(next)) next = one;
     if (next === undefined) return;
     free--;
+    waiting.delete(next);
     next.enter();
+  }
+
+  /** Refuses the last one that goes behind `weight`; false where none does. */
+  function makeRoom(weight: number): boolean {
+    let last: Waiting | undefined;
+    for (const one of waiting) if (last === undefined || weightOf(one) >= weightOf(last)) last = one;
+    if (last === undefined || weightOf(last) <= weight) return false;
+    waiting.delete(last);
+    last.refuse();
+    return true;
   }
 
   return {
     async enter(visitor, known) {
-      const count = (calls.get(visitor) ?? 0) + 1;
-      calls.set(visitor, count);
+      calls.set(visitor, (calls.get(visitor) ?? 0) + 1);
       if (free > 0) {
         free--;
         return leave;
       }
-      if (waiting.some((one) => one.visitor === visitor)) return null;
-      const weight = known ? 0 : count;
-      if (waiting.length >= maxWaiting) {
-        const last = waiting.reduce((worst, one) => (one.weight >= worst.weight ? one : worst));
-        if (last.weight <= weight) return null;
-        waiting = waiting.filter((one) => one !== last);
-        last.refuse();
-      }
+      for (const one of waiting) if (one.visitor === visitor) return null;
+      if (waiting.size >= maxWaiting && !makeRoom(weightOf({ visitor, known }))) return null;
       return await new Promise((resolve) => {
         const settle = (result: (() => void) | null): void => {
           clearTimeout(timer);
           resolve(result);
         };
-        const own = { visitor, weight, enter: () => settle(leave), refuse: () => settle(null) };
+        const own = { visitor, known, enter: () => settle(leave), refuse: () => settle(null) };
         const timer = setTimeout(() => {
-          waiting = waiting.filter((one) => one !== own);
+          waiting.delete(own);
           resolve(null);
         }, longestMs);
-        waiting.push(own);
+        waiting.add(own);
       });
     },
   };
