@@ -47,7 +47,7 @@ import {
   type WebhookSender,
 } from "./publishing/subscribers/engine.ts";
 import { isPublicationDue, publishDue } from "./publishing/publications/service.ts";
-import { areReportsDue, sendMonthlyReports } from "./publishing/reports/monthly.ts";
+import { sendMonthlyReports } from "./publishing/reports/monthly.ts";
 import { type Job, startJobs } from "./platform/jobs/runner.ts";
 import type { Log } from "./platform/process/log.ts";
 import { sweepMcp } from "./interfaces/mcp/audit.ts";
@@ -119,7 +119,7 @@ const periodicJobs = (
     run: (system) => followHeartbeats(system, prepareDays),
   },
   { name: "reminders", everyMs: 5_000, isDue: areRemindersDue, run: sendReminders },
-  { name: "escalations", everyMs: 250, ...escalations() },
+  { name: "escalations", everyMs: 1_000, ...escalations() },
   {
     name: "held-deliveries",
     everyMs: 1_000,
@@ -136,7 +136,7 @@ const periodicJobs = (
   { name: "subscriber-webhooks", everyMs: subscribersEveryMs, isDue: areMessagesDue, run: () => webhooks.start() },
   { name: "heartbeat", everyMs: 15_000, run: heartbeatJob(deliverer.claimedAt) },
   { name: "channel-failures", everyMs: minuteMs, run: mailChannelFailures },
-  { name: "monthly-reports", everyMs: minuteMs, isDue: areReportsDue, run: sendMonthlyReports },
+  { name: "monthly-reports", everyMs: minuteMs, run: sendMonthlyReports },
   { name: "operator-notices", everyMs: 15_000, run: notifyOperator },
   { name: "rollup", everyMs: minuteMs, run: rollUp },
   { name: "pack", everyMs: 600_000, run: pack },

@@ -1,9 +1,9 @@
-import { anyOf, arrayOf, columnOf, type Db, firstOf, valueOf } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, type Db, firstOf, valueOf } from "../../platform/db/sql.ts";
 import type { ActiveHours } from "../channels/schema.ts";
 import { deliveriesChannel, type HeldBy } from "./outbox-queries.ts";
 
-export const isHeldDue = async (sql: Db, at: Date): Promise<boolean> =>
-  await anyOf(sql, sql`from deliveries where state = 'held' and next_attempt_at <= ${at}`);
+export const isHeldDue = (sql: Db, at: Date) => sql`
+  exists (select from deliveries where state = 'held' and next_attempt_at <= ${at})`;
 
 /** A held delivery with what decides about it. */
 export interface HeldRow {

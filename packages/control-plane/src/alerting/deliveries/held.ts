@@ -1,3 +1,4 @@
+import type { Fragment } from "postgres";
 import { inBatches, inTransaction, type System } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/sql.ts";
 import { isWithin, isForPeople, nextBegin } from "../channels/service.ts";
@@ -15,8 +16,7 @@ export type CountFailures = (
 ) => Promise<ReadonlyMap<string, { count: number; last: Date }>>;
 
 /** False when {@link releaseHeld} would find nothing. */
-export const isHeldDue = async ({ sql, clock }: System): Promise<boolean> =>
-  await queries.isHeldDue(sql, new Date(clock.now()));
+export const isHeldDue = ({ sql, clock }: System): Fragment => queries.isHeldDue(sql, new Date(clock.now()));
 
 /**
  * Looks at held deliveries: those that nothing holds any more are sent, those of incidents that are over are dropped.

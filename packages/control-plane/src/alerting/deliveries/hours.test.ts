@@ -14,6 +14,7 @@ import { sendEscalations } from "../incidents/ladder.ts";
 import { sendReminders } from "../incidents/reminders.ts";
 import { acknowledgeIncident, explainIncident } from "../incidents/service.ts";
 import { isHeldDue, releaseHeld } from "./held.ts";
+import { isTrue } from "../../platform/jobs/queries.ts";
 
 /* What happens outside the active hours of a channel. The hours here begin in an hour. */
 
@@ -49,7 +50,7 @@ const hook = async (outside: "hold" | "drop" = "hold") => {
 const bound = async (channelId: string, changes: object = {}) =>
   await monitor({ alerts: [{ channel_id: channelId }], ...changes });
 const release = async (replica = system) =>
-  (await isHeldDue(replica)) ? await releaseHeld(replica, countFailingSlots) : 0;
+  (await isTrue(replica, isHeldDue)) ? await releaseHeld(replica, countFailingSlots) : 0;
 const log = async (target: string): Promise<string[]> => {
   const rows = await sql<{ reason: string; state: string }[]>`
     select d.reason, d.state from deliveries d join incidents i on i.id = d.incident_id

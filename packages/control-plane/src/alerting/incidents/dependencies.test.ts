@@ -11,6 +11,7 @@ import { hour, minute, noon, second } from "../../testing/clock.ts";
 import { openOutages } from "../../testing/outages.ts";
 import { agentResult } from "../../testing/scene.ts";
 import { newOrg } from "../../testing/world.ts";
+import { isTrue } from "../../platform/jobs/queries.ts";
 
 /* Openings of a monitor are held while one that it depends on has an open incident. */
 
@@ -23,7 +24,8 @@ t.beforeEach(async () => {
   await sql`update incidents set reminder_due_at = null, escalation_due_at = null`;
 });
 
-const follow = async (replica = system) => ((await isMaintenanceDue(replica)) ? await followMaintenance(replica) : 0);
+const follow = async (replica = system) =>
+  (await isTrue(replica, isMaintenanceDue)) ? await followMaintenance(replica) : 0;
 const idOf = async (target: string) => (await incidents(target))[0]!.id;
 const stage = async (target: string) =>
   (

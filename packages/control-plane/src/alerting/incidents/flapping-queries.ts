@@ -1,4 +1,4 @@
-import { anyOf, arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
 
 /** Flapping of a target as it is stored, with the incident that says so. */
 export interface StoredFlapping {
@@ -11,8 +11,8 @@ export interface StoredFlapping {
 /** Condition on target_states: an incident that flaps may have lasted without a run that says so. */
 const isFlappingDue = (sql: Db, at: Date) => sql`flapping_due_at <= ${at}`;
 
-export const isAnyFlappingDue = async (sql: Db, at: Date): Promise<boolean> =>
-  await anyOf(sql, sql`from target_states where ${isFlappingDue(sql, at)}`);
+export const isAnyFlappingDue = (sql: Db, at: Date) => sql`
+  exists (select from target_states where ${isFlappingDue(sql, at)})`;
 
 /** Targets to look at, in id order. */
 export async function selectFlappingDue(sql: Db, at: Date, limit: number): Promise<string[]> {

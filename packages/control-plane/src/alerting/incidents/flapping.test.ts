@@ -15,6 +15,7 @@ import { followMaintenance, isFlappingDue, settleFlapping } from "./engine.ts";
 import { sendEscalations } from "./ladder.ts";
 import { sendReminders } from "./reminders.ts";
 import { acknowledgeIncident, explainIncident, flapping, getIncident, unacknowledgeIncident } from "./service.ts";
+import { isTrue } from "../../platform/jobs/queries.ts";
 
 const world = await openOutages(t);
 const { sql, clock, system, owner, eu, send, incidents } = world;
@@ -155,15 +156,15 @@ t.test("an acknowledgement is accepted while it flaps and is up: in the console,
 t.test("silence hides no outage; a replica that comes second does nothing", async (t) => {
   const target = await monitor();
   await follow(target, "FPFPF", 10 * second);
-  t.notOk(await isFlappingDue(system));
+  t.notOk(await isTrue(system, isFlappingDue));
   clock.advance(5 * minute);
-  t.notOk(await isFlappingDue(system), "a run may be on its way");
+  t.notOk(await isTrue(system, isFlappingDue), "a run may be on its way");
   clock.advance(3 * minute);
-  t.ok(await isFlappingDue(system));
+  t.ok(await isTrue(system, isFlappingDue));
   const other = { ...system, sql: world.pool(4) };
   await Promise.all([settleFlapping(system), settleFlapping(other)]);
   t.strictSame((await told(target)).slice(before.length), ["reopened down"]);
-  t.notOk(await isFlappingDue(system));
+  t.notOk(await isTrue(system, isFlappingDue));
 });
 
 t.test("detection is off for a monitor that says so, also while it flaps", async (t) => {

@@ -1,3 +1,4 @@
+import type { Fragment } from "postgres";
 import { groupRegion } from "@statusmesh/shared/checks/group";
 import { newId } from "@statusmesh/shared/ids";
 import { getOrMake } from "../../platform/caches.ts";
@@ -136,9 +137,7 @@ function changeOf(locked: LockedEvidence<GroupRow>, now: number): EvidenceChange
 /** Groups of one transaction. */
 const batch = 50;
 
-export async function areGroupsDue({ sql, clock }: System): Promise<boolean> {
-  return (await queries.selectDueGroups(sql, new Date(clock.now()), 1)).length > 0;
-}
+export const areGroupsDue = ({ sql, clock }: System): Fragment => queries.isAnyGroupDue(sql, new Date(clock.now()));
 
 /** Judges groups of which a member changes with time: it is not heard any more, or a window begins or ends. */
 export async function followGroups(system: System): Promise<void> {

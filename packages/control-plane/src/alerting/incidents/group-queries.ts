@@ -140,18 +140,22 @@ const activeWindows = (sql: Db, at: Date) => sql`
   where o.starts_at <= ${at} and o.ends_at > ${at} and not o.cancelled group by m.group_id`;
 
 /** Groups of which a member may have changed without a write: it became unknown, or a window began or ended. */
+const dueGroups = (sql: Db, at: Date) => sql`
+  with active as materialized (${activeWindows(sql, at)}), due as (
+    select target_id as id from target_groups where due_at <= ${at}
+    union
+    select coalesce(g.target_id, a.group_id) from active a
+    full join (select target_id, maintained from target_groups where maintained is not null) g
+      on g.target_id = a.group_id
+    where a.maintained is distinct from g.maintained
+  )
+  select due.id from due join targets t on t.id = due.id and t.enabled
+  join orgs o on o.id = t.org_id and o.deleted_at is null`;
+
+export const isAnyGroupDue = (sql: Db, at: Date) => sql`exists (${dueGroups(sql, at)})`;
+
 export async function selectDueGroups(sql: Db, at: Date, limit: number): Promise<string[]> {
-  return await columnOf<string>(sql`
-    with active as materialized (${activeWindows(sql, at)}), due as (
-      select target_id as id from target_groups where due_at <= ${at}
-      union
-      select coalesce(g.target_id, a.group_id) from active a
-      full join (select target_id, maintained from target_groups where maintained is not null) g
-        on g.target_id = a.group_id
-      where a.maintained is distinct from g.maintained
-    )
-    select due.id from due join targets t on t.id = due.id and t.enabled
-    join orgs o on o.id = t.org_id and o.deleted_at is null order by due.id limit ${limit}`);
+  return await columnOf<string>(sql`${dueGroups(sql, at)} order by due.id limit ${limit}`);
 }
 
 /** Writes at which level groups are locked. */

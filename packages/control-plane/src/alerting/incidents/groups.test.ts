@@ -15,6 +15,7 @@ import { groupStatus } from "./group-state.ts";
 import { followMaintenance } from "./maintenance.ts";
 import { explainIncident, resolveIncident } from "./service.ts";
 import { reportIncident } from "./report.ts";
+import { isTrue } from "../../platform/jobs/queries.ts";
 
 /* A group follows from its members, in the transaction that changes them. */
 
@@ -128,9 +129,9 @@ t.test("paused, maintained, unknown and deleted members do not count, and tags c
   await report(late, "FF");
   t.same([await status(id), await known()], ["down", { known: 2, down: 1 }]);
   await maintain(late, 0, 10 * minute);
-  t.ok(await areGroupsDue(system));
+  t.ok(await isTrue(system, areGroupsDue));
   await followGroups(system);
-  t.same([await status(id), await known(), await areGroupsDue(system)], ["up", { known: 1, down: 0 }, false]);
+  t.same([await status(id), await known(), await isTrue(system, areGroupsDue)], ["up", { known: 1, down: 0 }, false]);
   clock.advance(11 * minute);
   await report(c, "P");
   await followGroups(other);

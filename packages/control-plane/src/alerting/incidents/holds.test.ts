@@ -16,6 +16,7 @@ import { areEscalationsDue, sendEscalations } from "./ladder.ts";
 import { followMaintenance } from "./maintenance.ts";
 import { areRemindersDue, sendReminders } from "./reminders.ts";
 import { acknowledgeIncident, explainIncident, resolveIncident } from "./service.ts";
+import { isTrue } from "../../platform/jobs/queries.ts";
 
 /*
  * Random graphs of monitors, orders of events and clocks, on two replicas. Whatever holds notices (snoozes,
@@ -66,10 +67,10 @@ async function jobs(): Promise<void> {
   for (let turn = 0; turn < 2; turn++)
     await Promise.all(
       replicas.map(async (replica) => {
-        if (await isMaintenanceDue(replica)) await followMaintenance(replica);
-        if (await isHeldDue(replica)) await releaseHeld(replica, countFailingSlots);
-        if (await areEscalationsDue(replica)) await sendEscalations(replica);
-        if (await areRemindersDue(replica)) await sendReminders(replica);
+        if (await isTrue(replica, isMaintenanceDue)) await followMaintenance(replica);
+        if (await isTrue(replica, isHeldDue)) await releaseHeld(replica, countFailingSlots);
+        if (await isTrue(replica, areEscalationsDue)) await sendEscalations(replica);
+        if (await isTrue(replica, areRemindersDue)) await sendReminders(replica);
       }),
     );
 }

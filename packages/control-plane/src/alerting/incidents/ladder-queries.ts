@@ -2,7 +2,7 @@ import type { Fragment } from "postgres";
 import type { Escalation } from "../../access/orgs/schema.ts";
 import type { ActiveHours } from "../channels/schema.ts";
 import { isWithin } from "../channels/service.ts";
-import { anyOf, arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import type { Severity } from "@statusmesh/shared/severity";
 import { waits } from "./hold-queries.ts";
 import type { NoticeSubject } from "./notices.ts";
@@ -74,8 +74,8 @@ export interface DueRange {
 const isIn = (sql: Db, { after, until }: DueRange) => sql`
   escalation_due_at > ${after} and escalation_due_at <= ${until}`;
 
-export const isEscalationDue = async (sql: Db, range: DueRange): Promise<boolean> =>
-  await anyOf(sql, sql`from incidents where ${isIn(sql, range)}`);
+export const isEscalationDue = (sql: Db, range: DueRange) => sql`
+  exists (select from incidents where ${isIn(sql, range)})`;
 
 /** An incident with a level that is due. */
 export interface DueEscalation extends NoticeSubject {

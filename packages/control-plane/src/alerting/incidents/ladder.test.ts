@@ -25,6 +25,7 @@ import {
   resolveIncident,
   unacknowledgeIncident,
 } from "./service.ts";
+import { isTrue } from "../../platform/jobs/queries.ts";
 
 const world = await openOutages(t);
 const { sql, clock, system, owner, eu, monitor, report, send, maintain, incidents } = world;
@@ -45,7 +46,7 @@ const ladder: Escalation = [
 ];
 const orgEffects = { existingChannels: existingChannelIds, rescheduleLadders };
 const idOf = async (target: string) => (await incidents(target))[0]!.id;
-const pass = async () => ((await areEscalationsDue(system)) ? await sendEscalations(system) : 0);
+const pass = async () => ((await isTrue(system, areEscalationsDue)) ? await sendEscalations(system) : 0);
 const names = new Map([
   [world.channelId, "chat"],
   [phone, "phone"],
@@ -418,7 +419,7 @@ t.test("a severity that a person sets is told when it rises, and only then", asy
 });
 
 t.test("after_failures: a channel waits for its number of failing slots", async (t) => {
-  const release = async () => ((await isHeldDue(system)) ? await releaseHeld(system, countFailingSlots) : 0);
+  const release = async () => ((await isTrue(system, isHeldDue)) ? await releaseHeld(system, countFailingSlots) : 0);
   const alerts = [{ channel_id: world.channelId }, { channel_id: phone, after_failures: 4 }];
   const slots = async (target: string, statuses: string, changes: object = {}) => {
     for (const letter of statuses) {

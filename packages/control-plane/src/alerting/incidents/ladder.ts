@@ -1,3 +1,4 @@
+import type { Fragment } from "postgres";
 import { minuteMs } from "@statusmesh/shared/time";
 import type { Escalation } from "../../access/orgs/schema.ts";
 import { highest, isBelow, type Severity } from "@statusmesh/shared/severity";
@@ -93,7 +94,7 @@ export function escalations() {
   let allAt = -Infinity;
   const unseen = (now: number): number => (now - allAt >= heldEveryMs || now < until ? 0 : until);
   return {
-    isDue: async (system: System): Promise<boolean> => await areEscalationsDue(system, unseen(system.clock.now())),
+    isDue: (system: System): Fragment => areEscalationsDue(system, unseen(system.clock.now())),
     async run(system: System): Promise<number> {
       const now = system.clock.now();
       const after = unseen(now);
@@ -106,8 +107,8 @@ export function escalations() {
 }
 
 /** False when {@link sendEscalations} would find nothing. */
-export const areEscalationsDue = async ({ sql, clock }: System, after = 0): Promise<boolean> =>
-  await queries.isEscalationDue(sql, dueIn(after, clock.now()));
+export const areEscalationsDue = ({ sql, clock }: System, after = 0): Fragment =>
+  queries.isEscalationDue(sql, dueIn(after, clock.now()));
 
 const dueIn = (after: number, now: number): queries.DueRange => ({ after: new Date(after), until: new Date(now) });
 

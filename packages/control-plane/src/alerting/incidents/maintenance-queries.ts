@@ -1,4 +1,4 @@
-import { anyOf, type Db, firstOf } from "../../platform/db/sql.ts";
+import { type Db, firstOf } from "../../platform/db/sql.ts";
 import type { StoredFlapping } from "./flapping-queries.ts";
 import { flappingOf, isHeld, isParentUnclear, openParent } from "./hold-queries.ts";
 import type { Transition } from "./machine.ts";
@@ -69,14 +69,10 @@ const isMarked = (sql: Db) =>
  * True when a maintenance window is active at `at`, an incident is under maintenance, or one has a held notice. Asked
  * every second: each part has an index.
  */
-export async function isMaintenanceActive(sql: Db, at: Date): Promise<boolean> {
-  const found = sql`
-    where exists (select from incidents i where ${isMarked(sql)})
-      or exists (select from incidents where hold_stage is not null)
-      or exists (select from maintenance_occurrences
-                 where not cancelled and starts_at <= ${at} and ends_at > ${at})`;
-  return await anyOf(sql, found);
-}
+export const isMaintenanceActive = (sql: Db, at: Date) => sql`
+  exists (select from incidents i where ${isMarked(sql)})
+  or exists (select from incidents where hold_stage is not null)
+  or exists (select from maintenance_occurrences where not cancelled and starts_at <= ${at} and ends_at > ${at})`;
 
 /** An open incident whose target is under maintenance now. */
 export interface EnteredIncident {

@@ -7,6 +7,7 @@ import { hour, minute, noon, second } from "../../testing/clock.ts";
 import { openOutages } from "../../testing/outages.ts";
 import { followMaintenance, isMaintenanceDue } from "./engine.ts";
 import { acknowledgeIncident, listEvents } from "./service.ts";
+import { isTrue } from "../../platform/jobs/queries.ts";
 
 const world = await openOutages(t);
 const { sql, clock, system, owner, monitor, report, maintain, notices, events } = world;
@@ -14,7 +15,8 @@ const { sql, clock, system, owner, monitor, report, maintain, notices, events } 
 const other = { ...system, sql: world.pool(4) };
 
 /** As the job does: only what is due is run. */
-const follow = async (replica: System) => ((await isMaintenanceDue(replica)) ? await followMaintenance(replica) : 0);
+const follow = async (replica: System) =>
+  (await isTrue(replica, isMaintenanceDue)) ? await followMaintenance(replica) : 0;
 
 t.beforeEach(async () => {
   clock.at = noon;

@@ -1,3 +1,4 @@
+import type { Fragment } from "postgres";
 import { inBatches, type System } from "../../platform/context.ts";
 import { insertEvents, type NewEvent } from "./event-queries.ts";
 import type { EventKind } from "./event-schema.ts";
@@ -123,8 +124,7 @@ function withReason(planned: OutboxNotice, { reason, seq }: HeldNotice, severity
 }
 
 /** False when {@link followMaintenance} would find nothing. */
-export const isMaintenanceDue = async ({ sql, clock }: System): Promise<boolean> =>
-  await isMaintenanceActive(sql, new Date(clock.now()));
+export const isMaintenanceDue = ({ sql, clock }: System): Fragment => isMaintenanceActive(sql, new Date(clock.now()));
 
 /**
  * Follows the starts and ends of maintenance windows and snoozes: appends the events of windows to open incidents, and

@@ -1,4 +1,4 @@
-import { anyOf, type Db } from "../../platform/db/sql.ts";
+import type { Db } from "../../platform/db/sql.ts";
 import type { NoticeSubject } from "./notices.ts";
 import { waits } from "./hold-queries.ts";
 import { noticeColumns } from "./queries.ts";
@@ -11,8 +11,7 @@ export interface DueIncident extends NoticeSubject {
 }
 
 /** True when an incident may be due for its next reminder. */
-export const isReminderDue = async (sql: Db, now: number): Promise<boolean> =>
-  await anyOf(sql, sql`from incidents where reminder_due_at <= ${new Date(now)}`);
+export const isReminderDue = (sql: Db, at: Date) => sql`exists (select from incidents where reminder_due_at <= ${at})`;
 
 /**
  * Moves each due incident to its next reminder; the caller that changed the row sends it. Keeps the rhythm, unless a

@@ -1,3 +1,4 @@
+import type { Fragment } from "postgres";
 import { inBatches, type System } from "../../platform/context.ts";
 import { writeDeliveries } from "../deliveries/engine.ts";
 import { withDependents } from "./dependencies.ts";
@@ -8,8 +9,7 @@ import { isReminderDue, takeDueReminders } from "./reminder-queries.ts";
 const batch = 200;
 
 /** False when {@link sendReminders} would find nothing. */
-export const areRemindersDue = async ({ sql, clock }: System): Promise<boolean> =>
-  await isReminderDue(sql, clock.now());
+export const areRemindersDue = ({ sql, clock }: System): Fragment => isReminderDue(sql, new Date(clock.now()));
 
 /**
  * Sends the reminders that are due: of open incidents that are not acknowledged, at the interval of the target's

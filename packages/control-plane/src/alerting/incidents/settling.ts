@@ -1,3 +1,4 @@
+import type { Fragment } from "postgres";
 import type { System } from "../../platform/context.ts";
 import { changeEvidence } from "./change-evidence.ts";
 import type { EvidenceChange } from "./evidence.ts";
@@ -10,8 +11,7 @@ import { current } from "./replay.ts";
 const batch = 200;
 
 /** False when {@link settleFlapping} would find nothing. */
-export const isFlappingDue = async ({ sql, clock }: System): Promise<boolean> =>
-  await isAnyFlappingDue(sql, new Date(clock.now()));
+export const isFlappingDue = ({ sql, clock }: System): Fragment => isAnyFlappingDue(sql, new Date(clock.now()));
 
 /**
  * Ends the flapping of targets that are down and send no results: an outage is not hidden by silence. Returns the

@@ -10,6 +10,7 @@ import { openOutages } from "../../testing/outages.ts";
 import { webhookTo } from "../../testing/scene.ts";
 import { newOrg } from "../../testing/world.ts";
 import { createSnooze, endSnooze, listSnoozes } from "./service.ts";
+import { isTrue } from "../../platform/jobs/queries.ts";
 
 const world = await openOutages(t);
 const { sql, clock, system, owner, monitor, report, maintain, notices, incidents } = world;
@@ -21,7 +22,7 @@ t.beforeEach(async () => {
   await sql`update incidents set reminder_due_at = null, escalation_due_at = null`;
 });
 
-const follow = async () => ((await isMaintenanceDue(system)) ? await followMaintenance(system) : 0);
+const follow = async () => ((await isTrue(system, isMaintenanceDue)) ? await followMaintenance(system) : 0);
 const until = (ms: number) => new Date(clock.now() + ms).toISOString();
 const idOf = async (target: string) => (await incidents(target))[0]!.id;
 
@@ -78,13 +79,17 @@ t.test("levels that a snooze holds are looked at every five seconds, others at o
   await createSnooze(owner, { scope: { target_ids: [held] }, until: until(hour) });
   clock.advance(10 * minute - 1000);
   const { isDue, run } = escalations();
-  t.strictSame([await isDue(system), await run(system), await isDue(system)], [true, 0, false]);
+  t.strictSame([await isTrue(system, isDue), await run(system), await isTrue(system, isDue)], [true, 0, false]);
   clock.advance(1000);
-  t.strictSame([await isDue(system), await run(system), await isDue(system)], [true, 1, false], "the other");
+  t.strictSame(
+    [await isTrue(system, isDue), await run(system), await isTrue(system, isDue)],
+    [true, 1, false],
+    "the other",
+  );
   clock.advance(4000);
-  t.strictSame([await isDue(system), await run(system)], [true, 0]);
+  t.strictSame([await isTrue(system, isDue), await run(system)], [true, 0]);
   clock.advance(hour);
-  t.strictSame([await isDue(system), await run(system), await isDue(system)], [true, 1, false]);
+  t.strictSame([await isTrue(system, isDue), await run(system), await isTrue(system, isDue)], [true, 1, false]);
 });
 
 t.test("a notice leaves when nothing holds it: the snooze ends inside a window, and the other way round", async (t) => {

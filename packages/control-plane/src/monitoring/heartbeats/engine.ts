@@ -6,12 +6,12 @@ export {
   endHolds,
   extendWindows,
   type HeartbeatTarget,
+  isWatchDue,
   keepWatch,
   noteDelivered,
   selectHeartbeats,
   selectHeartbeatsAt,
   selectOverdue,
-  selectWatch,
   writeWindows,
 } from "./queries.ts";
 export {

@@ -214,13 +214,10 @@ export async function selectOverdue(sql: Db, now: Date, limit: number): Promise<
   return rows.map((row) => row.target_id);
 }
 
-/** When a control plane last watched; and whether a window is over. One statement, for every second. */
-export async function selectWatch(sql: Db, now: Date) {
-  const [row] = await sql<{ alive_at: Date | null; is_due: boolean }[]>`
-    select (select alive_at from heartbeat_watch) as alive_at,
-      exists (select from heartbeats h where ${isOver(sql, now)}) as is_due`;
-  return row!;
-}
+/** Condition: a window is over at `now`, or no control plane has watched since `watched`. */
+export const isWatchDue = (sql: Db, now: Date, watched: Date) => sql`
+  exists (select from heartbeats h where ${isOver(sql, now)})
+  or not exists (select from heartbeat_watch where alive_at > ${watched})`;
 
 /** Writes that this control plane watches at `now`. Returns when one did before; null for never. */
 export async function keepWatch(sql: Db, now: Date): Promise<Date | null> {

@@ -9,6 +9,7 @@ import { day, hour, minute, noon, second } from "../../testing/clock.ts";
 import { asking, serveWhole, signedIn } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { followHeartbeats, isHeartbeatDue } from "./heartbeats.ts";
+import { isTrue } from "../../platform/jobs/queries.ts";
 
 const world = await openWorld(t);
 const { sql, clock, system, log } = world;
@@ -82,7 +83,7 @@ async function pass(ms: number): Promise<void> {
   await sql`
     insert into heartbeat_watch (alive_at) values (${new Date(clock.at)})
     on conflict (only_row) do update set alive_at = excluded.alive_at`;
-  for (let n = 0; n < 40 && (await isHeartbeatDue(system)); n++)
+  for (let n = 0; n < 40 && (await isTrue(system, isHeartbeatDue)); n++)
     if ((await followHeartbeats(system, async () => {})) === 0) return;
 }
 

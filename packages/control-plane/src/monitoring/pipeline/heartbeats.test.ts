@@ -11,9 +11,10 @@ import { asking, serveWhole, signedIn, withToken } from "../../testing/whole-app
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { readBeats } from "../results/service.ts";
 import { addressHash as hashOf } from "../heartbeats/service.ts";
-import { selectAddressed, selectOverdue, selectWatch } from "../heartbeats/engine.ts";
+import { selectAddressed, isWatchDue, selectOverdue } from "../heartbeats/engine.ts";
 import { openLookups } from "./heartbeat-lookups.ts";
 import { followHeartbeats, isHeartbeatDue } from "./heartbeats.ts";
+import { isTrue } from "../../platform/jobs/queries.ts";
 
 const world = await openWorld(t);
 const { sql, pool, clock, system, log } = world;
@@ -58,7 +59,7 @@ const incidentsOf = async ({ id }: Made) =>
   }[];
 /** What every control plane does each second. */
 const follow = async (by: System = system) =>
-  (await isHeartbeatDue(by)) ? await followHeartbeats(by, prepareDays) : 0;
+  (await isTrue(by, isHeartbeatDue)) ? await followHeartbeats(by, prepareDays) : 0;
 /** Time passes, and control planes watch all the while. */
 async function pass(ms: number): Promise<void> {
   clock.advance(ms);
@@ -165,7 +166,8 @@ t.test("the look for missed reports reads those that are late, of 3,000", async 
             select sum(seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as read from pg_stat_xact_user_tables`
         )[0]!.read;
       const before = await rowsRead();
-      matchObject(t, await selectWatch(tx, new Date(noon)), { is_due: late > 0 });
+      const isWatched = (db: { sql: typeof tx }) => isWatchDue(db.sql, new Date(noon), new Date(0));
+      t.equal(await isTrue({ sql: tx }, isWatched), late > 0);
       t.equal((await selectOverdue(tx, new Date(noon), 500)).length, late);
       const read = (await rowsRead()) - before;
       t.ok(read < 100, `${late} late: ${read} rows`);

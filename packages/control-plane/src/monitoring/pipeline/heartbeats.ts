@@ -1,3 +1,4 @@
+import type { Fragment } from "postgres";
 import type { AgentResult } from "@statusmesh/shared/agent-protocol";
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import type { PingKind } from "@statusmesh/shared/pings/address";
@@ -301,12 +302,9 @@ const settleMs = 500;
 /** Monitors of one transaction. */
 const batchOverdue = 500;
 
-/** True where a window is over, or the watch must be written. One statement. */
-export async function isHeartbeatDue({ sql, clock }: System): Promise<boolean> {
-  const now = clock.now();
-  const { alive_at: alive, is_due: due } = await heartbeats.selectWatch(sql, new Date(now - settleMs));
-  return due || alive === null || now - alive.getTime() >= watchMs;
-}
+/** True where a window is over, or the watch must be written. */
+export const isHeartbeatDue = ({ sql, clock }: System): Fragment =>
+  heartbeats.isWatchDue(sql, new Date(clock.now() - settleMs), new Date(clock.now() - watchMs));
 
 /**
  * Makes a failing result of each missed report: of every window that is over, once on any number of replicas. After a

@@ -11,6 +11,7 @@ import { createPage } from "../status-pages/service.ts";
 import { announce, isNewsDue } from "../subscribers/engine.ts";
 import { publicRoutes } from "./api.ts";
 import { kumaRoutes } from "./kuma.ts";
+import { isTrue } from "../../platform/jobs/queries.ts";
 
 const { sql, clock, system } = await openWorld(t);
 clock.at = noon - 40 * day;
@@ -171,7 +172,7 @@ t.test("subscribers are notified of outages and maintenance once, and not of wha
       (${newId()}, ${ctx.orgId}, ${page.id}, 'email', 'fax@example.org', 'b', 'active', ${before},
       ${before}, ${before}, ${[fax.id]})`;
   const queued = async () => {
-    if (await isNewsDue(system)) await announce(system);
+    if (await isTrue(system, isNewsDue)) await announce(system);
     const rows = await sql<{ text: string; address: string }[]>`
       select (m.content ->> 'kind') || ' ' || (m.content ->> 'title') as text, s.address
       from subscriber_messages m join subscriber_deliveries d on d.message_id = m.id
@@ -203,7 +204,7 @@ t.test("subscribers are notified of outages and maintenance once, and not of wha
   clock.advance(2 * hour);
   await set(phone.id, "major_outage");
   clock.advance(2 * hour);
-  t.equal(await isNewsDue(system), false, "old news is none");
+  t.equal(await isTrue(system, isNewsDue), false, "old news is none");
 });
 
 t.test("two requests at once leave one state, and quotas count these components", async (t) => {

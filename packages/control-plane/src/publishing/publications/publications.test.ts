@@ -12,6 +12,7 @@ import { componentsOf, statusOf } from "../public/service.ts";
 import { addComponent, createPage, deletePage, pageToPreview, updatePage } from "../status-pages/service.ts";
 import { announce, isNewsDue } from "../subscribers/engine.ts";
 import { isPublicationDue, publishDue, setPublished } from "./service.ts";
+import { isTrue } from "../../platform/jobs/queries.ts";
 
 const { sql, clock, system } = await openWorld(t);
 clock.at = noon;
@@ -42,7 +43,7 @@ const ends = async (id: string) => {
 /** What subscribers get, by all replicas at once; each message is sent at once. */
 async function news(replicas = 1): Promise<string[]> {
   const known = await sql<{ id: string }[]>`select id from subscriber_messages`;
-  if (await isNewsDue(system))
+  if (await isTrue(system, isNewsDue))
     await Promise.all(Array.from({ length: replicas }, async () => await announce({ ...system })));
   const rows = await sql<{ id: string; kind: string }[]>`
     select m.id, m.content ->> 'kind' as kind from subscriber_messages m
@@ -140,9 +141,9 @@ t.test("after minutes: the delay counts the present outage, on any number of rep
   // It ended and failed again: the time begins anew.
   await sql`update incidents set outage_since = ${new Date(clock.now())} where id = ${id}`;
   clock.advance(6 * minute);
-  t.equal(await isPublicationDue(system), false);
+  t.equal(await isTrue(system, isPublicationDue), false);
   clock.advance(4 * minute);
-  t.equal(await isPublicationDue(system), true);
+  t.equal(await isTrue(system, isPublicationDue), true);
   // A process that is killed before it commits leaves the publication due.
   await t.rejects(
     sql.begin(async (tx) => {
@@ -166,7 +167,7 @@ t.test("after minutes: the delay counts the present outage, on any number of rep
   const reported = await addIncident(owner, await other(), { started: clock.now() });
   await sql`update incidents set opened_by = 'person' where id = ${reported}`;
   clock.advance(30 * minute);
-  t.equal(await isPublicationDue(system), false, "neither an internal one nor a report");
+  t.equal(await isTrue(system, isPublicationDue), false, "neither an internal one nor a report");
 });
 
 t.test("a bad stored delay of a page does not stop the others", async (t) => {

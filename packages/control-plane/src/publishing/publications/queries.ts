@@ -1,5 +1,5 @@
 import { isPublished } from "../../alerting/incidents/service.ts";
-import { anyOf, columnOf, type Db } from "../../platform/db/sql.ts";
+import { columnOf, type Db } from "../../platform/db/sql.ts";
 
 /** Ids of the status pages that have the monitor of the incident. */
 export const selectPageIds = async (sql: Db, orgId: string, incidentId: string): Promise<string[]> =>
@@ -66,7 +66,7 @@ const due = (sql: Db, now: Date) => sql`
     and not exists (select from incident_publications r where r.incident_id = i.id and r.page_id = p.id)`;
 
 /** True when {@link publishDue} would publish something. */
-export const isAnyDue = async (sql: Db, now: Date): Promise<boolean> => await anyOf(sql, due(sql, now));
+export const isAnyDue = (sql: Db, now: Date) => sql`exists (select ${due(sql, now)})`;
 
 /** Publishes what is due and returns the ids of the pages. Of several processes one writes each publication. */
 export async function publishDue(sql: Db, now: Date): Promise<string[]> {

@@ -1,3 +1,4 @@
+import type { Fragment } from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import { differences, record } from "../../access/audit/service.ts";
 import type { Incident } from "../../alerting/incidents/schema.ts";
@@ -51,8 +52,7 @@ async function pagesOf(tx: Ctx, id: string, asked: readonly string[] | undefined
 }
 
 /** False when {@link publishDue} would find nothing. */
-export const isPublicationDue = async ({ sql, clock }: System): Promise<boolean> =>
-  await queries.isAnyDue(sql, new Date(clock.now()));
+export const isPublicationDue = ({ sql, clock }: System): Fragment => queries.isAnyDue(sql, new Date(clock.now()));
 
 /** Publishes incidents on pages whose delay is over. Returns how many publications there are. */
 export async function publishDue(system: System): Promise<number> {

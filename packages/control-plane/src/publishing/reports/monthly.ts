@@ -39,22 +39,19 @@ export function dueMonth(zone: string, now: number): queries.ZoneMonth {
   return { zone, month: utcDay(Date.UTC(year, at - 1, 1)), dueAt: dueIn(at) };
 }
 
-/** False when {@link sendMonthlyReports} would find nothing. */
-export const areReportsDue = async (system: System): Promise<boolean> => (await due(system, 1)).length > 0;
-
-async function due({ sql, clock }: System, limit: number): Promise<queries.DueRecipient[]> {
+async function due({ sql, clock }: System): Promise<queries.DueRecipient[]> {
   const now = clock.now();
   const zones = await queries.selectZones(sql);
   if (zones.length === 0) return [];
   const months = zones.map((zone) => dueMonth(zone, now));
-  return await queries.selectDue(sql, months, new Date(now), limit);
+  return await queries.selectDue(sql, months, new Date(now), batch);
 }
 
 /** Sends the reports that are due, one at a time. Returns their number. Any number of replicas may run it at once. */
 export async function sendMonthlyReports(system: System, signal?: AbortSignal): Promise<number> {
   const readRows = openReader(system);
   const counts = { sent: 0, refused: 0, failed: 0, passed: 0 };
-  for (const recipient of await due(system, batch)) {
+  for (const recipient of await due(system)) {
     if (signal?.aborted === true || counts.refused === maxRefused) break;
     counts[await sendOne(system, recipient, readRows)]++;
   }

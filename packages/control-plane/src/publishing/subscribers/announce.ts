@@ -1,3 +1,4 @@
+import type { Fragment } from "postgres";
 import { newId } from "@statusmesh/shared/ids";
 import { hourMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
@@ -18,8 +19,8 @@ const lookBackMs = hourMs;
 const batch = 200;
 
 /** False when {@link announce} would find nothing. Planning its statements costs far more than this one. */
-export const isNewsDue = async ({ sql, clock }: System): Promise<boolean> =>
-  await mayHaveNews(sql, new Date(clock.now() - lookBackMs), new Date(clock.now()));
+export const isNewsDue = ({ sql, clock }: System): Fragment =>
+  mayHaveNews(sql, new Date(clock.now() - lookBackMs), new Date(clock.now()));
 
 /**
  * Queues messages to subscribers: opened incidents, updates and ends, maintenance that is scheduled, starts and ends,

@@ -1,4 +1,4 @@
-import { anyOf, type Db, freePlaces } from "../../platform/db/sql.ts";
+import { type Db, freePlaces } from "../../platform/db/sql.ts";
 import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
 import { isPublished } from "../../alerting/incidents/service.ts";
 import type { Content, Source } from "./content.ts";
@@ -246,27 +246,19 @@ export async function selectMaintenanceNews(sql: Db, since: Date, now: Date, lim
  * True when there may be something to announce: an active subscriber, and since `since` an event of an incident or of
  * maintenance.
  */
-export async function mayHaveNews(sql: Db, since: Date, now: Date): Promise<boolean> {
-  const found = sql`
-    where exists (select from subscribers where state = 'active') and (
-      exists (select from incident_events where at > ${since})
-      or exists (select from incident_publications where coalesce(withdrawn_at, published_at) > ${since})
-      or exists (select from component_states where started_at > ${since})
-      or exists (select from maintenance_windows where created_at > ${since})
-      or exists (select from maintenance_occurrences
-                 where not cancelled and starts_at > ${since} and starts_at <= ${now})
-      or exists (select from maintenance_occurrences
-                 where not cancelled and ends_at > ${since} and ends_at <= ${now}))`;
-  return await anyOf(sql, found);
-}
+export const mayHaveNews = (sql: Db, since: Date, now: Date) => sql`
+  exists (select from subscribers where state = 'active') and (
+    exists (select from incident_events where at > ${since})
+    or exists (select from incident_publications where coalesce(withdrawn_at, published_at) > ${since})
+    or exists (select from component_states where started_at > ${since})
+    or exists (select from maintenance_windows where created_at > ${since})
+    or exists (select from maintenance_occurrences where not cancelled and starts_at > ${since} and starts_at <= ${now})
+    or exists (select from maintenance_occurrences where not cancelled and ends_at > ${since} and ends_at <= ${now}))`;
 
 /** True when a confirmation or a message is due. */
-export async function isAnyDue(sql: Db, now: Date): Promise<boolean> {
-  const due = sql`
-    where exists (select from subscribers where confirm_due_at <= ${now} and state = 'pending')
-      or exists (select from subscriber_deliveries where due_at <= ${now})`;
-  return await anyOf(sql, due);
-}
+export const isAnyDue = (sql: Db, now: Date) => sql`
+  exists (select from subscribers where confirm_due_at <= ${now} and state = 'pending')
+  or exists (select from subscriber_deliveries where due_at <= ${now})`;
 
 /**
  * Organisations whose alerts could be sent now and have waited since `before`. Alerts that wait for an older one of

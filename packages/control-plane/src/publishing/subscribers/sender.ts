@@ -1,4 +1,5 @@
 import { setMaxListeners } from "node:events";
+import type { Fragment } from "postgres";
 import { minuteMs } from "@statusmesh/shared/time";
 import { channelOutbound } from "../../alerting/channels/service.ts";
 import type { System } from "../../platform/context.ts";
@@ -23,8 +24,7 @@ export const webhookLimits = {
 };
 
 /** True when a mail or webhook may be due. */
-export const areMessagesDue = async ({ sql, clock }: System): Promise<boolean> =>
-  await queries.isAnyDue(sql, new Date(clock.now()));
+export const areMessagesDue = ({ sql, clock }: System): Fragment => queries.isAnyDue(sql, new Date(clock.now()));
 
 /** A page may take every place when no other one has mails due. */
 const anyOf = (room: number): FreePlaces => ({ limit: room, all: () => [] });

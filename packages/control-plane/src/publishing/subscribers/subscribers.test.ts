@@ -22,6 +22,7 @@ import { announce, areMessagesDue, isNewsDue, openWebhookSender, sendMails } fro
 import { openSecret } from "./sealing.ts";
 import type { SecretRow } from "./queries.ts";
 import { endSubscriptions, importSubscribers, subscriberCounts } from "./service.ts";
+import { isTrue } from "../../platform/jobs/queries.ts";
 
 const mailbox = await startMailbox(t);
 const world = await openWorld(t, { env: { SM_EMAIL__SMTP_URL: mailbox.url } });
@@ -54,8 +55,8 @@ const ask = await serve(t, system, subscriberRoutes, {
 const path = "/status/subscriptions";
 /** As the jobs do: only what is due is run. */
 const run = async () => {
-  if (await isNewsDue(system)) await announce(system);
-  return (await areMessagesDue(system)) ? (await sendMails(system)) + (await sendWebhooks()) : 0;
+  if (await isTrue(system, isNewsDue)) await announce(system);
+  return (await isTrue(system, areMessagesDue)) ? (await sendMails(system)) + (await sendWebhooks()) : 0;
 };
 const tokenIn = (text: string) => /subscriptions\/([\w-]{43})/.exec(text)![1]!;
 const lastTo = (to: string) => mailbox.mails.findLast((mail) => mail.to.includes(to))!;
