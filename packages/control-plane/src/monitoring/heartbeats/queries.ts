@@ -214,10 +214,10 @@ export async function selectOverdue(sql: Db, now: Date, limit: number): Promise<
   return rows.map((row) => row.target_id);
 }
 
-/** Condition: a window is over at `now`, or no control plane has watched since `watched`. */
+/** Condition: a window is over at `now`, or there are heartbeats and no control plane has watched since `watched`. */
 export const isWatchDue = (sql: Db, now: Date, watched: Date) => sql`
   exists (select from heartbeats h where ${isOver(sql, now)})
-  or not exists (select from heartbeat_watch where alive_at > ${watched})`;
+  or exists (select from heartbeats) and not exists (select from heartbeat_watch where alive_at > ${watched})`;
 
 /** Writes that this control plane watches at `now`. Returns when one did before; null for never. */
 export async function keepWatch(sql: Db, now: Date): Promise<Date | null> {

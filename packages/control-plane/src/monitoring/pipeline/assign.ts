@@ -30,7 +30,7 @@ import {
 } from "./assign-queries.ts";
 import { claimRuns } from "./on-demand.ts";
 import { requireProtocol } from "./protocol.ts";
-import { openShares } from "./shares.ts";
+import { openShares, type Shares } from "./shares.ts";
 
 /** Duration of a held pull, ms. */
 const holdMs = 25_000;
@@ -79,32 +79,46 @@ export async function pull(ctx: AgentCtx, hub: Hub, request: PullRequest, signal
   }
   const cursor = readCursor(request.cursor, ctx.clock.now());
   const until = ctx.clock.now() + holdMs;
-  for (let held = false; ; held = true) {
-    const left = until - ctx.clock.now();
-    // Subscribe before the first query, so that no change falls between.
-    const waiting = new AbortController();
-    const woken = Promise.race([
-      hub.wait("sm_targets", Math.min(heartbeatMs, Math.max(0, left)), {
-        signal: AbortSignal.any([signal, waiting.signal]),
-      }),
-      hub.wait("sm_runs", Math.min(heartbeatMs, Math.max(0, left)), {
-        signal: AbortSignal.any([signal, waiting.signal]),
-        predicate: (payload) => payload === ctx.region,
-      }),
-    ]);
-    try {
-      const { reply, otherRechecks } = await look(ctx, cursor, request);
-      const changes = reply.full || reply.checks.length > 0 || reply.drop.length > 0 || reply.runs.length > 0;
-      // Replies to results name rechecks at once. Those here are for an agent that missed one, and can wait: in an
-      // outage of many targets they change all the time.
-      const hasNew = changes || (held && otherRechecks);
-      if (hasNew || left <= 0 || signal.aborted) return reply;
-      if (await woken) await pause(settleMs);
+  let last: Look | null = null;
+  let notified = true;
+  // Subscribe before each query, so that no change falls between.
+  let news = listen(ctx, hub, until, signal);
+  try {
+    for (;;) {
+      const left = until - ctx.clock.now();
+      const sharing = await readSharing(ctx);
+      // Without a notification only time changes something: which agents are connected.
+      if (last === null || notified || left <= 0 || sharing.digest !== last.sharing) {
+        const held = last !== null;
+        last = await look(ctx, cursor, sharing, request);
+        const { reply, otherRechecks } = last;
+        const changes = reply.full || reply.checks.length > 0 || reply.drop.length > 0 || reply.runs.length > 0;
+        // Replies to results name rechecks at once. Those here are for an agent that missed one, and can wait: in an
+        // outage of many targets they change all the time.
+        if (changes || (held && otherRechecks)) return reply;
+      }
+      if (left <= 0 || signal.aborted) return last.reply;
+      notified = await news.arrived;
+      news.stop();
+      news = listen(ctx, hub, until, signal);
+      if (notified) await pause(settleMs);
       await agentSeen(ctx);
-    } finally {
-      waiting.abort();
     }
+  } finally {
+    news.stop();
   }
+}
+
+/** Waits for a notification until the next heartbeat of the agent: true for one. Ends at `until`, Unix ms, too. */
+function listen(ctx: AgentCtx, hub: Hub, until: number, signal: AbortSignal) {
+  const stopping = new AbortController();
+  const ms = Math.min(heartbeatMs, Math.max(0, until - ctx.clock.now()));
+  const options = { signal: AbortSignal.any([signal, stopping.signal]) };
+  const arrived = Promise.race([
+    hub.wait("sm_targets", ms, options),
+    hub.wait("sm_runs", ms, { ...options, predicate: (payload) => payload === ctx.region }),
+  ]);
+  return { arrived, stop: () => stopping.abort() };
 }
 
 /** The reply to an agent that deregisters. It has no cursor, so an agent that rejoins gets everything. */
@@ -127,8 +141,24 @@ const setting = (ctx: AgentCtx) => ({
   rdap_max_inflight: ctx.config.checker.rdap_max_inflight,
 });
 
+/** How the targets of a region are shared among its agents. */
+interface Sharing {
+  shares: Shares;
+  disabled: boolean;
+  digest: string;
+}
+
+async function readSharing(ctx: AgentCtx): Promise<Sharing> {
+  const [agents, disabledRegions] = await Promise.all([liveAgents(ctx, ctx.region), disabledRegionIds(ctx)]);
+  const disabled = disabledRegions.has(ctx.region);
+  const shares = openShares(agents);
+  return { shares, disabled, digest: hash32(`${shares.digest}${disabled ? " disabled" : ""}`).toString(36) };
+}
+
 interface Look {
   reply: PullReply;
+  /** Digest of the sharing that the reply follows. */
+  sharing: string;
   /** True when there are targets to recheck, and other ones than at the cursor. */
   otherRechecks: boolean;
 }
@@ -136,12 +166,9 @@ interface Look {
 async function look(
   ctx: AgentCtx,
   cursor: Cursor | null,
+  { shares, disabled, digest: sharing }: Sharing,
   { capacity, kinds }: Pick<PullRequest, "capacity" | "kinds">,
 ): Promise<Look> {
-  const [agents, disabledRegions] = await Promise.all([liveAgents(ctx, ctx.region), disabledRegionIds(ctx)]);
-  const disabled = disabledRegions.has(ctx.region);
-  const shares = openShares(agents);
-  const sharing = hash32(`${shares.digest}${disabled ? " disabled" : ""}`).toString(36);
   const now = ctx.clock.now();
   const { full, snapshot, history, rows, deleted, unsettled } = await read(
     ctx,
@@ -174,7 +201,7 @@ async function look(
     ...(certificates.length > 0 && { certificates }),
     rechecks,
   };
-  return { reply, otherRechecks: rechecks.length > 0 && asked !== cursor?.rechecks };
+  return { reply, sharing, otherRechecks: rechecks.length > 0 && asked !== cursor?.rechecks };
 }
 
 /** The checks of targets, in turns: an agent may have all of a large installation. Issues the slots of those due. */
