@@ -124,8 +124,12 @@ export const isForPeople = (kind: string): boolean => isChannelType(kind) && cha
 export const isForPhones = (kind: string): boolean =>
   isChannelType(kind) && (channelKinds[kind] as ChannelKind).phone === true;
 
-/** True where changes of a target that flaps are sent as well: to machines that count them. */
-export const kindTakesEveryChange = (kind: string): boolean => isChannelType(kind) && channelKinds[kind].everyChange;
+/**
+ * True where changes of a target that flaps are sent as well: to machines that count them. A channel with rounds is
+ * read by people, and a round does not say that a monitor flaps.
+ */
+export const takesEveryChange = (kind: string, rounds: boolean | null): boolean =>
+  rounds !== true && isChannelType(kind) && channelKinds[kind].everyChange;
 
 /** The config with opened secrets; throws DeliveryError where they cannot be opened. */
 export function opened(system: System, channel: StoredChannel): ChannelConfig {

@@ -57,11 +57,11 @@ export {
   hostOf,
   isForPeople,
   isForPhones,
-  kindTakesEveryChange,
   replyThrough,
   roundKinds,
   sendThrough,
   sharesOf,
+  takesEveryChange,
   tellVendor,
 } from "./sending.ts";
 export { testChannel, testConfig } from "./test-messages.ts";

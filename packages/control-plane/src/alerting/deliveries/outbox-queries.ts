@@ -29,6 +29,8 @@ export interface Recipient {
   channel_id: string;
   channel_name: string;
   channel_kind: string;
+  /** `rounds` of the channel; null: as usual for its kind. */
+  channel_rounds: boolean | null;
   /** Failing slots that the channel waits for; null when the confirmations of the target are enough. */
   after_failures: number | null;
   /** Gates of the binding and of the channel; null: none. */
@@ -85,7 +87,8 @@ export async function selectRecipients(sql: Db, notices: readonly OutboxNotice[]
         as c (at, channel_id, position)
     )
     select n.at::integer - 1 as at, c.id as channel_id, c.name as channel_name, c.kind as channel_kind,
-      c.active_hours, a.min_severity as binding_severity, c.min_severity as channel_severity,
+      c.rounds as channel_rounds, c.active_hours, a.min_severity as binding_severity,
+      c.min_severity as channel_severity,
       coalesce(a.notify_recovery, t.notify_recovery) as notify_recovery,
       case when i.opened_by = 'engine' and a.after_failures > t.alert_confirmations then a.after_failures end
         as after_failures,

@@ -9,7 +9,7 @@ import {
   type Recipient,
   selectRecipients,
 } from "./outbox-queries.ts";
-import { isWithin, kindTakesEveryChange, nextBegin } from "../channels/service.ts";
+import { isWithin, nextBegin, takesEveryChange } from "../channels/service.ts";
 import { highest, isBelow } from "@statusmesh/shared/severity";
 import type { Notice, Reason } from "../channels/schema.ts";
 
@@ -66,7 +66,7 @@ function planDeliveries(
   const changed = new Set<NewDelivery>();
   for (const recipient of recipients) {
     const { orgId, seq, notice } = notices[recipient.at]!;
-    if (notice.flap === "held" && !kindTakesEveryChange(recipient.channel_kind)) continue;
+    if (notice.flap === "held" && !takesEveryChange(recipient.channel_kind, recipient.channel_rounds)) continue;
     const gate = highest(recipient.binding_severity, recipient.channel_severity);
     if (notice.reason !== "resolved" && isBelow(notice.severity, gate)) continue;
     const pair = `${notice.incident_id}/${recipient.channel_id}`;

@@ -6,10 +6,10 @@ import { announce } from "../../publishing/subscribers/engine.ts";
 import { addComponent, createPage } from "../../publishing/status-pages/service.ts";
 import { minute, noon, second } from "../../testing/clock.ts";
 import { openOutages } from "../../testing/outages.ts";
-import { agentResult } from "../../testing/scene.ts";
+import { agentResult, webhookTo } from "../../testing/scene.ts";
 import { newOrg } from "../../testing/world.ts";
 import { acknowledgeByLink } from "../acknowledge/service.ts";
-import { createChannel } from "../channels/service.ts";
+import { createChannel, updateChannel } from "../channels/service.ts";
 import { acknowledgeUrl } from "../deliveries/service.ts";
 import { followMaintenance, isFlappingDue, settleFlapping } from "./engine.ts";
 import { sendEscalations } from "./ladder.ts";
@@ -57,9 +57,12 @@ const before = ["opened", "resolved", "reopened", "resolved", "reopened begins"]
 t.test(
   "a monitor that changes every 20 s for ten minutes says once that it flaps, and once that it is stable",
   async (t) => {
-    const target = await monitor();
+    const relay = await webhookTo(owner, "https://relay.example.org/");
+    await updateChannel(owner, relay, { rounds: true });
+    const target = await monitor({ alerts: [chat, world.channelId, relay].map((channel_id) => ({ channel_id })) });
     await follow(target, "FP".repeat(15), 20 * second);
     t.strictSame(await told(target), before);
+    t.strictSame(await told(target, relay), before, "a webhook with rounds is for people");
     const held = Array.from({ length: 25 }, (_, at) => (at % 2 === 0 ? "resolved held" : "reopened held"));
     t.strictSame(await told(target, world.channelId), [...before, ...held], "a webhook gets every change");
     const shown = { since: new Date(noon + 100 * second).toISOString(), changes: 30 };
