@@ -21,11 +21,15 @@ type Told = Omit<ChannelState, "channel_id" | "channel_name" | "channel_type" | 
 
 const none = { at: null, until: null, message_id: null, round: null, reason: null };
 const over = (reason: string): Told => ({ ...none, state: "over", reason });
-const gatedBy = (gate: Severity, severity: Severity, what: string): Told => ({
-  ...none,
-  state: "gated",
-  reason: `${what} is for ${gate === "major" ? "major and critical" : gate} incidents; this one is ${severity}`,
-});
+
+/** A notice that a gate keeps back: that of the channel, or that of `what` where it is higher. */
+function gatedBy(severity: Severity, channel: Severity, other: Severity | null | undefined, what: string): Told {
+  const gate = highest(channel, other);
+  const whose = gate === channel ? "the channel" : what;
+  const incidents = gate === "major" ? "major and critical" : gate;
+  return { ...none, state: "gated", reason: `${whose} is for ${incidents} incidents; this one is ${severity}` };
+}
+
 const heldBy = ({ by, reason, until }: Hold): Told => ({
   ...none,
   state: "held",
@@ -112,8 +116,9 @@ function waitingOf({
 /** A channel of the monitor without a notice. */
 function unwrittenOf(channel: ConcernedChannel, { plan, holds, severity, isOpen }: ChannelFacts): Told {
   if (!channel.enabled) return over(disabled(channel));
-  const gate = highest(channel.binding_gate, channel.channel_gate);
-  if (isBelow(severity, gate)) return gatedBy(gate, severity, "the channel");
+  const { channel_gate: gate, binding_gate: binding } = channel;
+  if (isBelow(severity, highest(binding, gate)))
+    return gatedBy(severity, gate, binding, "its assignment to the monitor");
   if (!isOpen) return over("the incident ended before a notification was due");
   if (plan.is_held && holds[0] !== undefined) return heldBy(holds[0]);
   if (plan.escalation_from === null && plan.reminder_due_at === null) return over("opened without notifications");
@@ -134,8 +139,8 @@ const disabled = ({ disabled_reason: reason }: ConcernedChannel): string =>
 function levelOf(channel: ConcernedChannel, { plan, holds, severity, isOpen }: ChannelFacts): Told {
   const levels = (plan.ladder ?? [])
     .map((level, at) => {
-      const gate = highest(channel.channel_gate, level.min_severity);
-      return { ...level, name: `level ${at + 1} of the ladder`, gate, isGated: isBelow(severity, gate) };
+      const isGated = isBelow(severity, highest(channel.channel_gate, level.min_severity));
+      return { ...level, name: `level ${at + 1} of the ladder`, isGated };
     })
     .filter(({ channel_ids: ids }) => ids.includes(channel.id));
   const ahead = levels.filter(({ after_minutes: minutes }) => minutes > plan.escalation_passed);
@@ -143,7 +148,7 @@ function levelOf(channel: ConcernedChannel, { plan, holds, severity, isOpen }: C
   if (!channel.enabled) return over(disabled(channel));
   if (!isOpen) return over(`the incident ended before ${next.name}`);
   if (plan.acknowledged) return over(`acknowledged before ${next.name}`);
-  if (next.isGated) return gatedBy(next.gate, severity, next.name);
+  if (next.isGated) return gatedBy(severity, channel.channel_gate, next.min_severity, next.name);
   if (next.after_minutes <= plan.escalation_passed) return over(`${next.name} was passed outside its active hours`);
   if (holds[0] !== undefined) return heldBy(holds[0]);
   if (plan.escalation_from === null)

@@ -361,7 +361,7 @@ t.test("an explanation has each channel: notified, next, or why not", async (t) 
       return [name, ...Object.values(one).filter((value) => value !== null)].join(" ");
     });
   const gate = "is for critical incidents; this one is major";
-  const gated = [`hook gated the channel ${gate}`, `boss gated level 2 of the ladder ${gate}`];
+  const gated = [`hook gated its assignment to the monitor ${gate}`, `boss gated level 2 of the ladder ${gate}`];
   const until = new Date(noon + 2 * minute).toISOString();
   const held = [`chat held ${until} maintenance: Upgrade`, `phone held ${until} maintenance: Upgrade`];
   t.strictSame(await states(), [...held, ...gated]);
@@ -379,7 +379,13 @@ t.test("an explanation has each channel: notified, next, or why not", async (t) 
   t.strictSame(await states(), [told, next, ...gated]);
   const { in_words: words } = await explainIncident(owner, id);
   t.match(words.at(-3), /^channel .* waits until .*: level 1 of the ladder\.$/);
-  t.match(words.at(-2), /\(webhook\) is not notified: the channel is for critical incidents; this one is major\.$/);
+  await updateChannel(owner, hook, { min_severity: "critical" });
+  t.ok((await states()).includes(`hook gated the channel ${gate}`), "the gate of the channel, where both keep it back");
+  await updateChannel(owner, hook, { min_severity: "minor" });
+  t.match(
+    words.at(-2),
+    /\(webhook\) is not notified: its assignment to the monitor is for critical incidents; this one is major\.$/,
+  );
 
   await updateTarget(owner, target, { alerts: [...alerts, { channel_id: late }, { channel_id: off }] });
   await updateChannel(owner, off, { enabled: false });
