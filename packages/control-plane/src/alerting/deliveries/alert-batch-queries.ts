@@ -1,4 +1,4 @@
-import { columnOf, type Db } from "../../platform/db/sql.ts";
+import { columnOf, type Db, firstOf, valueOf } from "../../platform/db/sql.ts";
 import { readCause } from "../../platform/db/causes.ts";
 import { ranks, told } from "./alert-queries.ts";
 
@@ -7,13 +7,21 @@ import { ranks, told } from "./alert-queries.ts";
  * wait, so that each of them need not be claimed to join and to wait again.
  */
 
-/** Rows of a statement. */
+/** Deliveries that a statement reads, and those that it returns. */
+const window = 500;
 const portion = 300;
 
 /** Condition on `d`: due, and neither leased nor in a message. */
 const waitsAt = (sql: Db, channelId: string, at: Date) => sql`
   d.channel_id = ${channelId} and d.state = 'pending' and d.next_attempt_at <= ${at} and d.message_id is null
   and d.leased_until is null`;
+
+/**
+ * The key of the alert of `d.incident_id`. A subquery, as the other lookups here, not a join: a planner that has no
+ * statistics of rows just written joins each alert of the channel with each delivery (660 ms).
+ */
+const keyOf = (sql: Db, channelId: string) => sql`
+  (select m.key from channel_alert_incidents m where m.incident_id = d.incident_id and m.channel_id = ${channelId})`;
 
 /**
  * Adds the incidents to an alert whose first notices wait and would join it one by one: those of its host, or of its
@@ -32,24 +40,42 @@ export async function joinWaiting(
       : sql`t.tags @> array[${value}]::text[] and not exists (
           select from channel_alerts o where o.channel_id = ${channelId} and o.ended_at is null
             and ('host:' || t.host) = any(case when o.cause is null then o.candidates else array[o.cause] end))`;
-  for (let joined = portion; joined === portion;) {
-    const rows = await sql`
-      insert into channel_alert_incidents (incident_id, channel_id, key, joined_at)
-      select i.id, ${channelId}, ${alert.key}, ${at}
-      from deliveries d join incidents i on i.id = d.incident_id join targets t on t.id = i.target_id
-      join channel_alerts a on a.channel_id = ${channelId} and a.key = ${alert.key}
-      where ${waitsAt(sql, channelId, at)} and d.reason = 'opened' and ${isOfCause}
-        and not exists (
-          select from channel_alert_incidents n where n.incident_id = i.id and n.channel_id = ${channelId})
-        and exists (select from (select i.severity as own) s cross join lateral (
-          select 1 ${told(sql)} and array_position(${ranks(sql)}, i.severity) >= array_position(${ranks(sql)}, s.own)
-          limit 1) o)
-      limit ${portion}
-      on conflict do nothing
-      returning 1`;
-    joined = rows.length;
+  const rank = await valueOf<number | null>(sql`
+    select max(array_position(${ranks(sql)}, i.severity))
+    from channel_alerts a cross join lateral (select i.severity ${told(sql)}) i
+    where a.channel_id = ${channelId} and a.key = ${alert.key}`);
+  if (rank === null) return;
+  for (let last: Position | null = null; ;) {
+    const position: Position | null = await firstOf(sql<Position[]>`
+      with batch as materialized (
+        select d.id, d.incident_id, d.next_attempt_at from deliveries d
+        where ${waitsAt(sql, channelId, at)} and d.reason = 'opened'
+          ${after(sql, last)}
+        order by d.next_attempt_at, d.id limit ${window}
+      ), joined as (
+        insert into channel_alert_incidents (incident_id, channel_id, key, joined_at)
+        select d.incident_id, ${channelId}, ${alert.key}, ${at} from batch d
+        where ${keyOf(sql, channelId)} is null
+          and (select ${isOfCause} and array_position(${ranks(sql)}, i.severity) <= ${rank}
+               from incidents i join targets t on t.id = i.target_id where i.id = d.incident_id)
+        on conflict do nothing
+      )
+      select id, next_attempt_at::text from batch order by batch.next_attempt_at desc, id desc limit 1`);
+    if (position === null) return;
+    last = position;
   }
 }
+
+/** The last delivery that was read; its time as text, which has microseconds. */
+interface Position {
+  id: string;
+  next_attempt_at: string;
+}
+
+const after = (sql: Db, last: Position | null) =>
+  last === null
+    ? sql``
+    : sql`and (d.next_attempt_at, d.id) > (${last.next_attempt_at}::text::timestamptz, ${last.id}::uuid)`;
 
 /**
  * Deliveries of an alert that are due and wait: the changes of incidents that they were written with are committed, so
@@ -58,10 +84,11 @@ export async function joinWaiting(
  */
 export async function selectWaiting(sql: Db, channelId: string, key: string, at: Date): Promise<string[]> {
   return await columnOf<string>(sql`
-    select d.id from deliveries d
-    join channel_alert_incidents m on m.incident_id = d.incident_id and m.channel_id = d.channel_id
-    where ${waitsAt(sql, channelId, at)} and d.reason not in ('acknowledged', 'reopened') and m.key = ${key}
-    order by d.next_attempt_at, d.id limit ${portion}`);
+    with batch as materialized (
+      select d.id, d.incident_id from deliveries d
+      where ${waitsAt(sql, channelId, at)} and d.reason not in ('acknowledged', 'reopened')
+      order by d.next_attempt_at, d.id limit ${window})
+    select d.id from batch d where ${keyOf(sql, channelId)} = ${key} limit ${portion}`);
 }
 
 /** Lets deliveries that {@link selectWaiting} returned wait until `due`. */

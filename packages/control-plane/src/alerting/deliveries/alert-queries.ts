@@ -194,10 +194,11 @@ export async function beginMessage(
       update deliveries set message_id = ${id}
       where id = any(array(
         select d.id from deliveries d
-        join channel_alert_incidents m on m.incident_id = d.incident_id and m.channel_id = d.channel_id
-        where d.channel_id = ${channel_id} and d.state = 'pending' and d.message_id is null and m.key = ${key}
+        where d.channel_id = ${channel_id} and d.state = 'pending' and d.message_id is null
           ${reason === "acknowledged" && !events.includes("trigger") ? sql`and d.reason = 'acknowledged'` : sql``}
-        order by d.id limit ${portion} for update of d))
+          and (select m.key from channel_alert_incidents m
+               where m.incident_id = d.incident_id and m.channel_id = d.channel_id) = ${key}
+        order by d.next_attempt_at, d.id limit ${portion} for update of d))
       returning 1`;
     taken = rows.length;
   }

@@ -135,6 +135,39 @@ export interface RoundState {
   notices: number;
 }
 
+/** What the deliveries of a message say of each of its incidents, as texts of arrays: up to 10,000 are not parsed. */
+interface Members {
+  ids: string;
+  /** By {@link flagged}. */
+  flags: string;
+  levels: string;
+  notices: number;
+  incidents: number;
+}
+
+/** Bits of what is in a message about an incident; of the last three, one says what the channel was told before. */
+const flagged = { opens: 1, climbs: 2, escalates: 4, resolves: 8, told: 16, mayBeTold: 32 };
+
+/**
+ * Reads the members of a message in a statement of its own: the next one then knows how many there are. A planner that
+ * expects one row of rows that have just been written joins 2,700 incidents with each other row by row (7.5 s).
+ */
+const selectMembers = async (sql: Db, id: string): Promise<Members> =>
+  await rowOf(sql<Members[]>`
+    select coalesce(array_agg(g.id), '{}')::text as ids, coalesce(array_agg(g.level), '{}')::text as levels,
+      coalesce(array_agg(${flagged.opens} * g.opens::int + ${flagged.climbs} * g.climbs::int
+        + ${flagged.escalates} * g.escalates::int + ${flagged.resolves} * g.resolves::int
+        + case when g.first in ('resolved', 'reminder') then ${flagged.told}
+               when g.first <> 'opened' then ${flagged.mayBeTold} else 0 end), '{}')::text as flags,
+      coalesce(sum(g.notices), 0)::int as notices, count(*)::int as incidents
+    from (
+      select d.incident_id as id, count(*) as notices, (array_agg(d.reason order by d.created_at, d.id))[1] as first,
+        bool_or(d.reason in ('opened', 'reopened')) as opens, bool_or(d.reason = 'unacknowledged') as climbs,
+        bool_or(d.reason = 'escalated') as escalates, bool_or(d.reason = 'resolved') as resolves,
+        max((d.notice ->> 'level')::int) as level
+      from deliveries d where d.message_id = ${id} and d.state = 'pending' group by d.incident_id
+    ) g`);
+
 /**
  * What the message of a leased delivery says at this moment, by cause. Notes the incidents that it lists as open, and
  * the causes and the severity that the channel is told in the series.
@@ -144,28 +177,24 @@ export interface RoundState {
  */
 export async function readRound(sql: Db, leader: Leader, url: string): Promise<RoundState> {
   const { id, org_id: orgId, channel_id: channelId } = leader;
+  const members = await selectMembers(sql, id);
   const rows = await sql<LineRow[]>`
-    with grouped as (
-      select d.incident_id as id, (array_agg(d.reason order by d.created_at, d.id))[1] as first,
-        bool_or(d.reason in ('opened', 'reopened')) as opens, bool_or(d.reason = 'unacknowledged') as climbs,
-        bool_or(d.reason = 'escalated') as escalates, bool_or(d.reason = 'resolved') as resolves,
-        max((d.notice ->> 'level')::int) as level
-      from deliveries d where d.message_id = ${id} and d.state = 'pending' group by d.incident_id
-    ), parts as materialized (
-      -- By way of JSON, of which the planner expects 100 rows: it expects one of rows that have just been written, and
-      -- joins 2,700 incidents with each other row by row (7.5 s).
-      select * from jsonb_to_recordset((select jsonb_agg(to_jsonb(g)) from grouped g)) as p (id uuid, first text,
-        opens boolean, climbs boolean, escalates boolean, resolves boolean, level integer)
+    with parts as materialized (
+      select p.id, p.level, p.flags & ${flagged.opens} > 0 as opens, p.flags & ${flagged.climbs} > 0 as climbs,
+        p.flags & ${flagged.escalates} > 0 as escalates, p.flags & ${flagged.resolves} > 0 as resolves,
+        p.flags & ${flagged.told} > 0 as told, p.flags & ${flagged.mayBeTold} > 0 as may_be_told
+      from unnest(${members.ids}::uuid[], ${members.flags}::int[], ${members.levels}::int[]) as p (id, flags, level)
+    ), others as materialized (
+      select i.id from incidents i
+      where i.org_id = ${orgId} and i.ended_at is null and not i.retracted
+        and not exists (select from parts p where p.id = i.id)
     ), listed as materialized (
-      select p.*, true as is_part, case
-          when p.first in ('resolved', 'reminder') then true
-          when p.first = 'opened' then false
-          else exists (${toldOpen(sql, sql`p.id`, channelId)}) end as told
+      select p.id, p.level, p.opens, p.climbs, p.escalates, p.resolves, true as is_part,
+        p.told or p.may_be_told and ${toldOpen(sql, sql`p.id`, channelId)} as told
       from parts p
       union all
-      select i.id, null, false, false, false, false, null, false, true from incidents i
-      where i.org_id = ${orgId} and i.ended_at is null and not i.retracted
-        and not exists (select from parts p where p.id = i.id) and exists (${toldOpen(sql, sql`i.id`, channelId)})
+      select o.id, null, false, false, false, false, false, true from others o
+      where ${toldOpen(sql, sql`o.id`, channelId)}
     ), facts as materialized (
       select l.*, i.severity, i.error_sample, i.diagnosis, i.regions_down, i.started_at, i.ended_at,
         coalesce(i.outage_since, i.started_at) as since, i.ended_at is null and not i.retracted as is_open,
@@ -189,17 +218,6 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
       from facts f left join caused c on c.id = f.id
     ), covering as (
       update deliveries set covers = array(select j.id from judged j where j.is_open) where id = ${id}
-    ), noting as (
-      update channel_rounds r set
-        severity = greatest(r.severity, coalesce((select max(j.severity) from judged j where j.is_fresh), 0)),
-        causes = array(
-          select distinct key from (
-            select unnest(r.causes) as key
-            union all
-            select case when j.kind = 'incident' then 'host:' || j.host else j.kind || ':' || j.value end
-            from judged j where j.is_fresh) keys
-          where key is not null limit 400)
-      where r.channel_id = ${channelId}
     ), lines as (
       select j.kind, j.value, count(*) filter (where j.is_fresh)::int as fresh,
         count(*) filter (where j.is_open)::int as open, count(*) filter (where j.is_recovered)::int as recovered,
@@ -210,11 +228,22 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
           when bool_or(j.is_fresh) then 'reminder' when bool_or(j.is_recovered) then 'resolved' else 'brief' end
           as said,
         max(j.level) filter (where j.is_fresh) as level, min(j.since) filter (where j.is_open) as since,
-        mode() within group (order by j.error_sample) as error,
-        coalesce(min(j.error_sample) = max(j.error_sample), true) as same_error,
+        min(j.error_sample) as error, coalesce(min(j.error_sample) = max(j.error_sample), true) as same_error,
+        min(j.host) as host,
         min(j.started_at) filter (where j.is_recovered or j.is_brief) as began_at,
         max(j.ended_at) filter (where j.is_recovered or j.is_brief) as ended_at, max(j.since) as newest
       from judged j group by j.kind, j.value having bool_or(j.is_fresh or j.is_recovered or j.is_brief)
+    ), noting as (
+      update channel_rounds r set
+        severity = greatest(r.severity, coalesce((select max(l.severity) from lines l where l.fresh > 0), 0)),
+        causes = array(
+          select distinct key from (
+            select unnest(r.causes) as key
+            union all
+            select case when l.kind = 'incident' then 'host:' || l.host else l.kind || ':' || l.value end
+            from lines l where l.fresh > 0) keys
+          where key is not null limit 400)
+      where r.channel_id = ${channelId}
     ), shown as (
       select l.*, count(*) over ()::int as lines, sum(l.fresh) over ()::int as all_fresh,
         sum(l.recovered) over ()::int as all_recovered, sum(l.brief) over ()::int as all_brief
@@ -223,19 +252,22 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
         l.value
       limit ${maxLines}
     )
-    -- The names of the lines that are shown: to sort all of them takes as long as all the rest.
-    select s.*, g.name as region,
+    -- The names and the most frequent errors of the lines that are shown: to sort all takes as long as the rest.
+    select s.kind, s.value, s.fresh, s.open, s.recovered, s.brief, s.severity, s.said, s.level, s.since, s.same_error,
+      s.began_at, s.ended_at, s.lines, s.all_fresh, s.all_recovered, s.all_brief, g.name as region,
+      case when s.same_error then s.error else (
+        select mode() within group (order by j.error_sample) from judged j
+        where j.kind = s.kind and j.value = s.value) end as error,
       array(select j.name from judged j
         where j.kind = s.kind and j.value = s.value and (j.is_fresh or j.is_recovered)
         order by j.is_fresh desc, j.severity desc, j.sort_name, j.name limit ${maxNames}) as names,
-      array(select j.name from judged j where j.kind = s.kind and j.value = s.value and j.is_brief
-        order by j.sort_name, j.name limit ${maxNames}) as brief_names
+      case when s.brief = 0 then '{}' else array(
+        select j.name from judged j where j.kind = s.kind and j.value = s.value and j.is_brief
+        order by j.sort_name, j.name limit ${maxNames}) end as brief_names
     from shown s left join regions g on s.kind = 'region' and g.id = s.value
     order by (s.fresh > 0) desc, (s.said = 'reminder'), s.severity desc, s.fresh + s.recovered desc, s.newest desc,
       s.value`;
-  const { notices, incidents } = await rowOf(sql<{ notices: number; incidents: number }[]>`
-    select count(*)::int as notices, count(distinct d.incident_id)::int as incidents
-    from deliveries d where d.message_id = ${id} and d.state = 'pending'`);
+  const { notices, incidents } = members;
   const [first] = rows;
   const round: Round = {
     said: first?.said ?? "brief",
@@ -253,11 +285,16 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
   return { round, notices, single };
 }
 
-/** The channel was told that the incident is open, and of no recovery since. */
+/**
+ * The channel was told that the incident is open, and of no recovery since. One index probe each: written so that
+ * neither the index of the channel fits, which has all deliveries of an outage, nor a hash of all that were told.
+ */
 const toldOpen = (sql: Db, incidentId: ReturnType<Db>, channelId: string | null) => sql`
-  select from deliveries told
-  where told.incident_id = ${incidentId} and told.channel_id = ${channelId} and told.state = 'delivered'
-    and told.reason in ('opened', 'reopened', 'unacknowledged', 'escalated')`;
+  coalesce((
+    select told.reason <> 'resolved' from deliveries told
+    where told.incident_id = ${incidentId} and told.channel_id is not distinct from ${channelId}
+      and told.state = 'delivered' and told.reason in ('opened', 'reopened', 'unacknowledged', 'escalated', 'resolved')
+    order by told.created_at desc, told.id desc limit 1), false)`;
 
 function lineOf({ kind, value, region, ...row }: LineRow): RoundLine {
   return {

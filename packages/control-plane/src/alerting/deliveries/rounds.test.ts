@@ -296,6 +296,12 @@ t.test("what opened and ended before it left: a line for a chat, nothing for a p
       { channel_name: "Phone", state: "dropped", held_by: "over", count: 4 },
     ],
   );
+  // Reopened and over again: not a recovery, of which the channel knows already.
+  await say(w, pairs, "reopened");
+  await say(w, pairs, "resolved", 1);
+  await later(w, 31_000);
+  await sent(2);
+  t.equal(titles()[1], "Opened and ended: 2 incidents");
 });
 
 const claim = async (w: OwnedWorld, sql = w.sql) =>
