@@ -192,7 +192,9 @@ async function run(
   }).callback();
   answer.with = (request, response) => void handle(request, response);
 
-  const deliverer = startDeliverer(system, hub, { watch: metrics?.seen.attempt });
+  // The embedded database is locked by this process.
+  const isAlone = config.database.url === "";
+  const deliverer = startDeliverer(system, hub, { isAlone, watch: metrics?.seen.attempt });
   const webhooks = openWebhookSender(system);
   const jobs = startJobs(system, periodicJobs(deliverer, webhooks, prepareDays), metrics?.seen.job);
   const agent = agentToken === null ? null : startOwnAgent(system, url, agentToken);

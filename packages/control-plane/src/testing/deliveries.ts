@@ -46,9 +46,10 @@ export async function deliveryScene(t: Teardown) {
     },
 
     /** A deliverer on a pool of its own, as on another replica. */
-    deliverer(t: Teardown, { pool, system }: OwnedWorld) {
+    deliverer(t: Teardown, { pool, system }: OwnedWorld, { isAlone = false } = {}) {
       const sql = pool();
       const running = startDeliverer({ ...system, sql }, openHub(sql, system.log), {
+        isAlone,
         ca: sink.ca,
         sharedTime: async () => system.clock.now(),
       });

@@ -295,6 +295,11 @@ export async function releaseDelivery(
     where id = ${id} and state = 'pending' and leased_until = ${leased_until}`;
 }
 
+/** Ends the leases of a process that was killed, where no other one runs on the database. */
+export async function endLeases(sql: Db): Promise<void> {
+  await sql`update deliveries set leased_until = null where state = 'pending' and leased_until is not null`;
+}
+
 /** Stores the key of the host that a channel sends to, for the next claim. */
 export async function storeHostKey(sql: Db, channelId: string, hostKey: string): Promise<void> {
   await sql`

@@ -12,6 +12,7 @@ import { channelOutbound, hostOf, roundKinds } from "../channels/service.ts";
 import {
   claimDeliveries,
   type ClaimedDelivery,
+  endLeases,
   isAnyPending,
   nextDueAt,
   releaseDelivery,
@@ -42,8 +43,8 @@ export type { AttemptWatch } from "./record.ts";
  *
  * Any number of processes may run on one database. Each change is an update that repeats its condition (pending, and
  * the lease is still ours): a row that changes means that this process won. A process that is killed loses its leases
- * when they expire, so a message is sent at least once, each time with the same id. Leases and rounds are times of the
- * database's clock, so replicas whose clocks differ agree.
+ * when they expire, or when it starts again where it is the only one, so a message is sent at least once, each time
+ * with the same id. Leases and rounds are times of the database's clock, so replicas whose clocks differ agree.
  */
 
 /** Six times the deadline of a send. */
@@ -59,6 +60,8 @@ const stopTimeoutMs = 3_000;
 const releaseTimeoutMs = 1_000;
 
 export interface DelivererOptions {
+  /** True where no other process can run on the database: a lease that is found is that of a killed one. */
+  isAlone?: boolean;
   watch?: AttemptWatch | undefined;
   /** CA certificates (PEM) in place of the system's. */
   ca?: string;
@@ -91,6 +94,8 @@ interface Running extends Sending {
   /** Deliveries that have ended since the last claim. */
   ended: number;
   claimedAt: number | null;
+  /** True until the leases of a killed process have been ended. */
+  inherits: boolean;
 }
 
 /** Sends the deliveries of the outbox until it is stopped. */
@@ -122,6 +127,7 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
     backlog: false,
     ended: 0,
     claimedAt: null,
+    inherits: options.isAlone ?? false,
   };
   const { passes } = running;
   const off = hub.on(deliveriesChannel, passes.wake);
@@ -144,6 +150,8 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
 async function pass(running: Running): Promise<boolean> {
   const { sql, clock } = running.system;
   if (await isAnyPending(sql)) {
+    if (running.inherits) await endLeases(sql);
+    running.inherits = false;
     await settleMembers(sql);
     await claim(running);
   } else running.claimedAt = clock.now();
