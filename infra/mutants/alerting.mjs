@@ -77,6 +77,6 @@ export default [
     file: `${deliveries}/deliverer.ts`,
     search: "const latestSendMs = leaseMs / 2;",
     replace: "const latestSendMs = leaseMs * 2;",
-    test: `${deliveries}/deliverer.test.ts`,
+    test: `${deliveries}/leases.test.ts`,
   },
 ];

@@ -1,6 +1,6 @@
 import type { Sql } from "postgres";
 import type { System } from "../platform/context.ts";
-import { claimDeliveries, nextDueAt } from "../alerting/deliveries/claim-queries.ts";
+import { claimDeliveries, isAnyPending, nextDueAt } from "../alerting/deliveries/claim-queries.ts";
 import { leaseMs, sendAndRecord } from "../alerting/deliveries/deliverer.ts";
 import { openPlaces } from "../alerting/deliveries/limits.ts";
 import { settleMembers } from "../alerting/deliveries/round-queries.ts";
@@ -102,6 +102,7 @@ export class Replicas {
     const { sql, clock } = sending.system;
     try {
       await this.options.jobs?.(sending.system);
+      if (!(await isAnyPending(sql))) return 0;
       await settleMembers(sql);
       const now = clock.now();
       const { rounds } = sending;
@@ -143,8 +144,15 @@ export async function noteBegins(sql: Sql): Promise<void> {
       when (old.message_id is null and new.message_id = new.id) execute function note_begin();`);
 }
 
-/** Whether messages of a channel began too soon after one another, or a critical opening waited; null where not. */
-export async function paceFault(sql: Sql, channel: string, secs: number): Promise<string | null> {
+/**
+ * Whether messages of a channel began too soon after one another, or a critical opening waited; null where not. A
+ * process that is killed after it began a message takes the next 10 s with it.
+ */
+export async function paceFault(
+  sql: Sql,
+  channel: string,
+  { secs, kills }: { secs: number; kills: number },
+): Promise<string | null> {
   const begun = await sql<{ at: Date; urgency: number; severity: number; due: Date }[]>`
     select b.at, b.urgency, b.severity, b.due from begun b join channels c on c.id = b.channel_id
     where c.name = ${channel} order by b.at, b.n`;
@@ -163,7 +171,7 @@ export async function paceFault(sql: Sql, channel: string, secs: number): Promis
     from deliveries d join begun b on b.id = coalesce(d.message_id, d.id) join channels c on c.id = d.channel_id
     join incidents i on i.id = d.incident_id join targets t on t.id = i.target_id
     where c.name = ${channel} and d.reason = 'opened' and i.severity = 'critical' and not d.alone and d.held_by is null
-      and b.at > d.created_at + interval '10 s'`;
+      and b.at > d.created_at + make_interval(secs => ${10 * (1 + kills)})`;
   return waited.length === 0 ? null : `the critical ${waited[0]!.name} waited ${waited[0]!.secs} s at ${channel}`;
 }
 
