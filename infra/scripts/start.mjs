@@ -1,27 +1,15 @@
-// npm start: builds and runs the control plane. Arguments after -- are passed on.
-import { spawn } from "node:child_process";
+// npm start: builds, then runs the control plane in this process. Arguments after -- are passed on.
 import { join } from "node:path";
 import { prepare, root } from "./prepare.mjs";
 
 const parent = process.ppid;
 prepare({ tests: false });
-const child = spawn(
-  process.execPath,
-  ["--enable-source-maps", join(root, "packages/control-plane/bin/statusmesh.js"), "serve", ...process.argv.slice(2)],
-  { stdio: "inherit" },
-);
+process.setSourceMapsEnabled(true);
+const program = join(root, "packages/control-plane/bin/statusmesh.js");
+process.argv.splice(1, 1, program, "serve");
 // Ctrl-C reaches the whole process group and npm forwards SIGINT and SIGTERM: the control plane accepts both copies.
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
 stopWithPackageManager();
-child.on("error", (error) => {
-  console.error(error.message);
-  process.exit(1);
-});
-child.on("exit", (code, signal) => {
-  if (signal === null) process.exit(code);
-  process.removeAllListeners(signal);
-  process.kill(process.pid, signal);
-});
+await import(program);
 
 /**
  * Stops the service when the package manager was killed, or its shell ended by a signal, and forwards nothing. A hangup
@@ -32,7 +20,7 @@ function stopWithPackageManager() {
   const watch = setInterval(() => {
     if (process.ppid === parent) return;
     clearInterval(watch);
-    child.kill("SIGTERM");
-  }, 200).unref();
+    process.kill(process.pid, "SIGTERM");
+  }, 500).unref();
   if (!process.stdout.isTTY) process.once("SIGHUP", () => clearInterval(watch));
 }
