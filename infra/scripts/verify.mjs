@@ -1,5 +1,5 @@
-// npm run verify: the tests, and beside them the checks, which take the CPU time that waiting tests leave. A failed
-// check ends it.
+// npm run verify: the tests, and beside them the checks, which take the CPU time that waiting tests leave. When all
+// checks are done and some have failed, it shows those and ends.
 import { execFile } from "node:child_process";
 import { constants, setPriority } from "node:os";
 import { prepare, root, tool } from "./prepare.mjs";
@@ -24,8 +24,13 @@ console.log(`ok  build  ${seconds(started)}`);
 // Its libraries are there now, also in a fresh clone.
 const { runTests, testFiles, verdict } = await import("./tap.mjs");
 const queue = [...steps];
+/** What each failed check has printed. */
+const failures = [];
 started = performance.now();
-const [outcome] = await Promise.all([runTests(testFiles({ all: true })), checks(), checks()]);
+const [outcome] = await Promise.all([
+  runTests(testFiles({ all: true })),
+  Promise.all([checks(), checks()]).then(endWhereFailed),
+]);
 const skipped = outcome.skipped > 0 ? `, ${outcome.skipped} skipped` : "";
 console.log(`${outcome.code === 0 ? "ok" : "FAILED"}  tests  ${seconds(started)}${skipped}`);
 console.log(verdict(outcome));
@@ -36,21 +41,29 @@ async function checks() {
   for (let step = queue.shift(); step !== undefined; step = queue.shift()) await check(step);
 }
 
-/** Ends the process where the check fails. */
 async function check([title, program, args]) {
   const began = performance.now();
   const options = { cwd: root, encoding: "utf8", maxBuffer: 64 << 20, env: { ...process.env, FORCE_COLOR: undefined } };
   await new Promise((resolve) => {
     const of = program === process.execPath ? program : tool(program);
     const child = execFile(of, args, options, (error, stdout, stderr) => {
-      if (error !== null) {
+      const took = `${title}  ${seconds(began)}`;
+      if (error === null) console.log(`ok  ${took}`);
+      else {
+        // Without an exit code there is a signal, or the program is missing.
         const reason = typeof error.code === "number" ? "" : `${error.message}\n`;
-        process.stdout.write(`${stdout}${stderr}${reason}FAILED  ${title}  ${seconds(began)}\n`);
-        process.exit(typeof error.code === "number" ? error.code : 1);
+        failures.push(`${stdout}${stderr}${reason}FAILED  ${took}\n`);
       }
-      console.log(`ok  ${title}  ${seconds(began)}`);
       resolve();
     });
     if (child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW);
   });
+}
+
+/** Shows the failed checks together and ends the process, whose tests need not be waited for. */
+function endWhereFailed() {
+  if (failures.length === 0) return;
+  process.stdout.write(failures.join(""));
+  console.log(verdict({ passed: steps.length - failures.length, failed: failures.length }));
+  process.exit(1);
 }
