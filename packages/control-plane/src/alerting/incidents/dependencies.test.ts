@@ -3,7 +3,9 @@ import { matchObject } from "@statusmesh/shared/testing";
 import { isMaintenanceDue } from "./engine.ts";
 import { followMaintenance } from "./maintenance.ts";
 import { sendReminders } from "./reminders.ts";
+import { listEvents } from "./events.ts";
 import { explainIncident, resolveIncident } from "./service.ts";
+import { timelineOf } from "./timeline.ts";
 import { selectRechecks } from "./evidence-queries.ts";
 import { deleteTarget, getTarget, updateTarget } from "../../monitoring/targets/service.ts";
 import { createSnooze } from "../snoozes/service.ts";
@@ -83,6 +85,13 @@ t.test("a status page as parent says whose outage it is", async (t) => {
   const { held, channels, in_words } = await explainIncident(owner, await idOf(child));
   t.same([held[0]?.reason, channels[0]?.reason], [error, `dependency: ${error}`]);
   t.ok(in_words.includes(`The opening is held: ${error}, which this monitor depends on.`));
+  const { items } = await listEvents(owner, await idOf(child), { limit: 50, offset: 0 });
+  const event = items.find(({ kind }) => kind === "child_held");
+  matchObject(t, event?.detail, { monitor_name: "Cloud", reason: error });
+  t.ok(
+    timelineOf(items, [], (id) => id).some(({ title }) => title === `Opening held: ${error}, which it depends on`),
+    "and in the timeline",
+  );
 });
 
 t.test("of a child that recovered with its parent neither opening nor recovery is sent", async (t) => {

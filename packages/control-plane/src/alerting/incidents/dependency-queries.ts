@@ -1,6 +1,6 @@
 import type { Fragment } from "postgres";
 import { anyOf, arrayOf, columnOf, type Db } from "../../platform/db/sql.ts";
-import { holding, openParent, parentCheckMs } from "./hold-queries.ts";
+import { holderOf, holding, openParent, parentCheckMs } from "./hold-queries.ts";
 
 /** True when a dependency holds an opening. */
 export const isAnyHeld = async (sql: Db): Promise<boolean> =>
@@ -170,8 +170,10 @@ export async function reconsiderDependencies(sql: Db, targetIds: readonly string
 
 /** What holds openings, as the timeline names it. */
 export async function selectHolders(sql: Db, incidentIds: readonly string[]) {
-  return await sql<{ id: string; org_id: string; incident_id: string; target_id: string; monitor_name: string }[]>`
-    select i.id, i.org_id, p.id as incident_id, t.id as target_id, t.name as monitor_name
+  return await sql<
+    { id: string; org_id: string; incident_id: string; target_id: string; monitor_name: string; reason: string }[]
+  >`
+    select i.id, i.org_id, p.id as incident_id, t.id as target_id, t.name as monitor_name, ${holderOf(sql)} as reason
     from incidents i join incidents p on p.id = i.hold_parent join targets t on t.id = p.target_id
     where i.id = any(${arrayOf(incidentIds)}::uuid[])`;
 }

@@ -75,6 +75,10 @@ export const parentCheckMs = 30_000;
 /** A cause that holds notices. */
 export type Hold = StoredRow<Explanation["held"][number]>;
 
+/** SQL: who holds a dependent: the name of target `t` of incident `p`, or what the status page of a service reports. */
+export const holderOf = (sql: Db) => sql`
+  case when t.kind = 'status_page' and p.error_sample like '% reports: %' then p.error_sample else t.name end`;
+
 /** What holds the notices of an incident at `at`, the last to end first. */
 export async function selectHolds(sql: Db, orgId: string, incidentId: string, at: Date): Promise<Hold[]> {
   return await sql<Hold[]>`
@@ -83,8 +87,7 @@ export async function selectHolds(sql: Db, orgId: string, incidentId: string, at
       union all
       select 'flapping', i.id, null, null where ${flappingOf(sql)} is not null
       union all
-      select 'dependency', p.id, case when t.kind = 'status_page' and p.error_sample like '% reports: %'
-          then p.error_sample else t.name end, null
+      select 'dependency', p.id, ${holderOf(sql)}, null
       from incidents p join targets t on t.id = p.target_id
       where i.hold_stage = 'parent' and p.id = i.hold_parent
       union all

@@ -1,7 +1,7 @@
 import { reservedRegions } from "@statusmesh/shared/checks";
 import { getOrMake } from "../../platform/caches.ts";
 import type { IncidentEvent } from "./event-schema.ts";
-import { reasonWords } from "./explain-words.ts";
+import { parentInWords, reasonWords } from "./explain-words.ts";
 import type { Delivery } from "../deliveries/schema.ts";
 import { kindLabel } from "../channels/service.ts";
 import { list, plural } from "../../platform/html/format.ts";
@@ -81,7 +81,8 @@ const words: Readonly<Record<IncidentEvent["kind"], (detail: Detail) => Words>> 
   resolved: (detail) => ({ tone: "up", title: closings[String(detail["closed_by"])] ?? "Closed", text: null }),
   noted: (detail) => plain("Internal note", textOf(detail["message"])),
   notification_retried: (detail) => plain("Notification sent again", textOf(detail["channel_name"])),
-  child_held: ({ monitor_name: name }) => plain(`Opening held: ${String(name)} is down, which it depends on`),
+  child_held: ({ monitor_name: name, reason = name }) =>
+    plain(`Opening held: ${parentInWords(String(reason))}, which it depends on`),
   retracted: () => plain("Retracted: late results showed no outage"),
   updated: (detail) =>
     textOf(detail["phase"]) === null
