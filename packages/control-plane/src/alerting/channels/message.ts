@@ -116,7 +116,7 @@ function causeWords({ kind, value }: NonNullable<RoundLine["cause"]>): string {
   return { host: `on ${text}`, tag: `with tag ${text}`, error: `with ${text}`, region: `in ${text}` }[kind];
 }
 
-/** `12 down, 11 new, since 14:02 UTC, connection refused: a, b, c and 9 more`. */
+/** `12 down, 11 new, since 14:02 UTC, connection refused: a, b, c and 9 more`, with the remedy of a diagnosis. */
 function lineText(line: RoundLine, zone: string): string {
   const { fresh, open, recovered, said, severity, since, error, names } = line;
   const state = severity === "minor" ? "degraded" : "down";
@@ -131,7 +131,9 @@ function lineText(line: RoundLine, zone: string): string {
     parts.push(`${minuteIn(line.began_at!, zone)} to ${minuteIn(line.ended_at, zone)}`);
   if (fresh > 0 && error !== null) parts.push(`${line.same_error ? "" : "mostly "}${plain(errorInWords(error), 120)}`);
   if (line.cause === null) return parts.join(", ");
-  return `${parts.join(", ")}: ${named(names, fresh + recovered)}`;
+  const diagnosis = fresh > 0 && line.cause.kind === "error" ? diagnosisOf(line.cause.value) : null;
+  const remedy = diagnosis === null ? "" : `. ${capital(diagnosis.remedy)}`;
+  return `${parts.join(", ")}: ${named(names, fresh + recovered)}${remedy}`;
 }
 
 /** `a, b and 3 more` */

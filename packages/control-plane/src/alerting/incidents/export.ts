@@ -1,9 +1,10 @@
 import type { Readable } from "node:stream";
+import { diagnosisLine } from "@statusmesh/shared/diagnosis";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
 import { filterOf, presentIncident } from "./find.ts";
 import * as queries from "./queries.ts";
-import type { IncidentQuery } from "./schema.ts";
+import type { Incident, IncidentQuery } from "./schema.ts";
 
 const pageRows = 1000;
 const mostRows = 100_000;
@@ -22,9 +23,16 @@ const head = [
   "closed_by",
   "reopened_count",
   "error_sample",
+  "diagnosis",
   "regions_down",
   "public_title",
 ] as const;
+
+function cellOf(incident: Incident, name: (typeof head)[number]): Cell {
+  if (name === "regions_down") return incident.regions_down.join(" ");
+  if (name === "diagnosis") return incident.diagnosis === null ? null : diagnosisLine(incident.diagnosis);
+  return incident[name];
+}
 
 /** The incidents of the list as CSV. Throws BAD_TIME_RANGE. */
 export async function incidentsCsv(ctx: Ctx, query: Omit<IncidentQuery, "limit" | "offset">): Promise<Readable> {
@@ -36,9 +44,7 @@ export async function incidentsCsv(ctx: Ctx, query: Omit<IncidentQuery, "limit" 
   async function* pages(): AsyncGenerator<Cell[][], void> {
     for (let at = 0; at < ids.length; at += pageRows) {
       const rows = await queries.selectIncidentsOf(ctx.sql, ctx.orgId, ids.slice(at, at + pageRows));
-      yield rows
-        .map((row) => presentIncident(row, ctx))
-        .map((one) => head.map((name) => (name === "regions_down" ? one.regions_down.join(" ") : one[name])));
+      yield rows.map((row) => presentIncident(row, ctx)).map((one) => head.map((name) => cellOf(one, name)));
     }
   }
   return await streamedCsv(head, pages());

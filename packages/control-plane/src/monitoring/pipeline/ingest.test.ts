@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { text as readText } from "node:stream/consumers";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
@@ -11,7 +12,7 @@ import { type AgentResult, protocolVersion, ResultsRequest } from "@statusmesh/s
 import { newId } from "@statusmesh/shared/ids";
 import { nextSlot, phaseMs, secondTry, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import type { AgentCtx, Ctx } from "../../platform/context.ts";
-import type { Notice } from "../../alerting/channels/content.ts";
+import type { Notice, RoundLine } from "../../alerting/channels/content.ts";
 import { messageText } from "../../alerting/channels/message.ts";
 import { openHub } from "../../platform/db/notify.ts";
 import { ensurePartitions } from "../../platform/db/partitions.ts";
@@ -19,6 +20,7 @@ import { lockStates } from "../../alerting/incidents/evidence-queries.ts";
 import {
   acknowledgeIncident,
   explainIncident,
+  incidentsCsv,
   listIncidents,
   listSnapshots,
   purgeSnapshots,
@@ -791,7 +793,18 @@ t.test("what kept a run out is in results, incident, explanation, notice and cau
     { value: line },
   );
   const { causes } = await listMonitors(ctx, { limit: 10, offset: 0, grouped: true });
-  matchObject(t, causes.find(({ cause }) => cause.value === "challenge:cloudflare")?.cause, { kind: "error" });
+  const cause = causes.find((one) => one.cause.value === "challenge:cloudflare")!.cause as RoundLine["cause"];
+  matchObject(t, cause, { kind: "error" });
+  const times = { since: null, began_at: null, ended_at: null };
+  const sizes = { fresh: 3, recovered: 0, brief: 0 };
+  const said = { said: "opened", severity: "major", ...sizes } as const;
+  const shown = { error: null, same_error: true, names: ["A"], brief_names: [] };
+  const shared = { ...said, ...times, ...shown, cause, open: 3, level: null };
+  matchObject(t, messageText({ kind: "round", round: { ...said, causes: 1, lines: [shared], url: "" } }).facts, [
+    { label: "challenge by Cloudflare", value: /3 down: A and 2 more\. Allow the addresses of the agent there/ },
+  ]);
+  const csv = await readText(await incidentsCsv(ctx, { state: "all", target_id: id }));
+  t.ok(csv.includes(`,"${line}",`), "the CSV has it in one line");
 
   const down = { status: "down", error: "no route to host" } as const;
   const refused = { status: "error", error: "circuit_open", cause: down } as const;
