@@ -21,6 +21,24 @@ export const isRouted = (sql: Db, { channel = "c", target = "t" } = {}) => {
     and not exists (select from target_alerts own where own.target_id = ${t}.id and own.channel_id = ${c}.id)`;
 };
 
+/** SQL: the tags by which enabled channels of the organisation are routed one by one, as rows `tag`. */
+const looseTags = (sql: Db, orgId: string) => sql`
+  select distinct r.tag from channels c cross join lateral jsonb_array_elements_text(c.route -> 'tags') r (tag)
+  where c.org_id = ${orgId} and c.enabled and c.route is not null and c.route ->> 'match' is distinct from 'all'`;
+
+/**
+ * SQL: ids of the targets that an enabled channel is routed to. Routes are joined by their tags, and those that need
+ * all of them with the index of tags: {@link isRouted} for 10,000 targets and 500 routes takes 4 s.
+ */
+export const routedTargetIds = (sql: Db, orgId: string) => sql`
+  select r.id from targets r cross join unnest(r.tags) own (tag) join (${looseTags(sql, orgId)}) x on x.tag = own.tag
+  where r.org_id = ${orgId}
+  union all
+  select r.id from (
+    select distinct c.route -> 'tags' as tags from channels c
+    where c.org_id = ${orgId} and c.enabled and c.route ->> 'match' = 'all') c
+  join targets r on r.org_id = ${orgId} and r.tags @> array(select jsonb_array_elements_text(c.tags))`;
+
 /** The tags of the route that the target has, in the order of the route. */
 export const routedTags = (sql: Db) => sql`
   array(select r.tag from jsonb_array_elements_text(c.route -> 'tags') with ordinality as r (tag, position)

@@ -1,6 +1,6 @@
 import { type Cause, causeError, causeTables } from "../../platform/db/causes.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
-import { isRouted } from "../../alerting/channels/service.ts";
+import { routedTargetIds } from "../../alerting/channels/service.ts";
 import type { MonitorState } from "./schema.ts";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 
@@ -58,9 +58,9 @@ export const isProbed = (sql: Db) => sql`
     select from target_regions p join regions g on g.id = p.region_id and g.enabled where p.target_id = t.id))`;
 
 /** Whether the target has an enabled channel, of its list or by its tags. */
-export const isNotified = (sql: Db) => sql`
+export const isNotified = (sql: Db, orgId: string) => sql`
   (exists (select from target_alerts a join channels c on c.id = a.channel_id and c.enabled where a.target_id = t.id)
-    or exists (select from channels c where c.enabled and ${isRouted(sql)}))`;
+    or t.id in (${routedTargetIds(sql, orgId)}))`;
 
 /** Status of a monitor at `now`: unknown when its votes are stale, and when it has no enabled region. */
 export const statusAt = (sql: Db, now: Date) => sql`
@@ -111,7 +111,7 @@ export const matching = (sql: Db, orgId: string, now: Date, filter: TargetFilter
       : sql`and t.id in (with ${monitorCauses(sql, orgId, now)}
           select id from caused where kind = ${filter.cause.kind} and value = ${filter.cause.value})`
   }
-  ${filter.notified === null ? sql`` : sql`and ${isNotified(sql)} = ${filter.notified}`}
+  ${filter.notified === null ? sql`` : sql`and ${isNotified(sql, orgId)} = ${filter.notified}`}
   ${
     filter.lacksPrefix === null
       ? sql``

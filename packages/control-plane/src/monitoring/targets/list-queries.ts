@@ -247,8 +247,9 @@ export interface MonitorDbRow extends TargetRow, MonitorStatusRow {
   members: MemberCounts | null;
 }
 
-const monitorColumns = (sql: Db, now: Date) => sql`
-  ${columns(sql)}, ${statusAt(sql, now)} as status, ${isProbed(sql)} as probed, ${isNotified(sql)} as notified,
+const monitorColumns = (sql: Db, orgId: string, now: Date) => sql`
+  ${columns(sql)}, ${statusAt(sql, now)} as status, ${isProbed(sql)} as probed,
+  ${isNotified(sql, orgId)} as notified,
   s.status_since, s.last_result_at,
   s.last_error, s.details, s.expires_at, i.id as incident_id, i.outage_since, i.acknowledged_at,
   i.severity as incident_severity, i.error_sample as incident_error, i.regions_down as incident_regions_down,
@@ -267,14 +268,14 @@ export async function selectMonitors(
 ): Promise<MonitorDbRow[]> {
   if (page.limit === 0) return [];
   return await sql<MonitorDbRow[]>`
-    select ${monitorColumns(sql, now)}
+    select ${monitorColumns(sql, orgId, now)}
     from (${idsInOrder(sql, orgId, now, filter, page)}) page join (${monitorTables(sql)}) on t.id = page.id
     order by page.place`;
 }
 
 export async function selectMonitor(sql: Db, orgId: string, now: Date, id: string) {
   return await firstOf(sql<(MonitorDbRow & { state: string; status_until: Date | null })[]>`
-    select ${monitorColumns(sql, now)}, s.state, s.status_until from ${monitorTables(sql)}
+    select ${monitorColumns(sql, orgId, now)}, s.state, s.status_until from ${monitorTables(sql)}
     where t.org_id = ${orgId} and t.id = ${id}`);
 }
 
