@@ -62,6 +62,12 @@ t.test("the console", async (t) => {
     await docs.getByText("Idempotency-Key").first().waitFor();
     const elements = await docs.evaluate("document.querySelector('rapi-doc').shadowRoot.querySelectorAll('*').length");
     t.ok((elements as number) < 3_000, `${String(elements)} elements: one operation is laid out, not all`);
+    await docs.setViewportSize({ width: 390, height: 844 });
+    await docs.getByLabel("Operation", { exact: true }).selectOption({ label: "List targets" });
+    await docs.getByText("Page size.").first().waitFor();
+    t.match(docs.url(), /#get-\/api\/v1\/targets$/, "a phone has a menu of the operations");
+    t.equal(await docs.evaluate("document.documentElement.scrollWidth"), 390);
+    t.strictSame(await findings(docs), []);
     t.strictSame(
       said.filter((text) => /content security policy|refused to/i.test(text)),
       [],

@@ -277,7 +277,13 @@ export function createApp(options: AppOptions): Koa {
         await openApiDocument(routes, system.config.server.public_url, sessionCookieName(system.config)),
       ),
     "/api/config.schema.json": async () => JSON.stringify(publishedSchema(ConfigDocument)),
-    "/docs": async () => docsPage(assets.url("rapidoc-min.js"), assets.url("docs.js"), assets.url("favicon.svg")),
+    "/docs": async () =>
+      docsPage({
+        viewer: assets.url("rapidoc-min.js"),
+        script: assets.url("docs.js"),
+        theme: assets.url("theme.js"),
+        icon: assets.url("favicon.svg"),
+      }),
   };
 
   const base = baseHeaders(system.config.server.public_url);

@@ -272,10 +272,10 @@ export async function openApiDocument(routes: readonly Route[], publicUrl: strin
 }
 
 /**
- * The interactive viewer at /docs, one operation at a time: all of them at once are 800,000 elements. `viewer`,
- * `script` and `icon` are our own assets; there are no third-party requests.
+ * The interactive viewer at /docs, one operation at a time: all of them at once are 800,000 elements. The files are
+ * our own assets; there are no third-party requests.
  */
-export function docsPage(viewer: string, script: string, icon: string): string {
+export function docsPage({ viewer, script, theme, icon }: Record<"viewer" | "script" | "theme" | "icon", string>) {
   const attributes = [
     'load-fonts="false" show-header="false"',
     'render-style="focused" schema-style="table"',
@@ -284,25 +284,38 @@ export function docsPage(viewer: string, script: string, icon: string): string {
     'allow-server-selection="false" allow-spec-url-load="false" allow-spec-file-load="false"',
     'regular-font="system-ui" mono-font="ui-monospace"',
   ];
+  const dark =
+    "color-scheme: dark; --page: #14171c; --text: #eceff3; --line: #23282f; --link: #8aabff; --post: #4cc79b; " +
+    "--put: #f0b354; --delete: #ff8387";
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>StatusMesh API</title>
 <link rel="icon" href="${icon}" type="image/svg+xml">
+<script src="${theme}"></script>
 <script type="module" src="${viewer}"></script><script type="module" src="${script}"></script>
 <style>
-body { display: flex; flex-direction: column; height: 100vh; margin: 0; background: #fff; color: #14181f }
+:root { color-scheme: light; --page: #fff; --text: #14181f; --line: #d8dce3; --link: #1d4ab8;
+  --post: #0f7553; --put: #955205; --delete: #c0232b }
+:root[data-theme="dark"] { ${dark} }
+@media (prefers-color-scheme: dark) { :root:not([data-theme="light"]) { ${dark} } }
+body { display: flex; flex-direction: column; height: 100vh; margin: 0; background: var(--page); color: var(--text) }
 header { display: flex; flex-wrap: wrap; gap: 4px 16px; align-items: baseline; padding: 8px 16px;
-  border-bottom: 1px solid #d8dce3; font: 14px system-ui }
+  border-bottom: 1px solid var(--line); font: 14px system-ui }
 h1 { margin: 0; font-size: 16px }
-a { color: #1d4ab8 }
-rapi-doc { --blue: #1d4ab8; flex: 1; min-height: 0 }
+a { color: var(--link) }
+label, select { display: none; flex: 1 0 100% }
+select { min-width: 0; min-height: 44px; font: inherit }
+rapi-doc { --blue: var(--link); --green: var(--post); --orange: var(--put); --yellow: var(--put); --red: var(--delete);
+  flex: 1; min-height: 0 }
+@media (max-width: 767px) { label, select { display: block } }
 </style>
 </head>
 <body>
-<header><h1>StatusMesh API</h1><a href="/">Console</a><a href="/api/openapi.json">OpenAPI document</a></header>
-<main style="display:contents"><rapi-doc ${attributes.join(" ")}></rapi-doc></main>
+<header><h1>StatusMesh API</h1><a href="/">Console</a><a href="/api/openapi.json">OpenAPI document</a>
+<label for="operation">Operation</label><select id="operation"><option value="">Overview</option></select></header>
+<rapi-doc ${attributes.join(" ")}></rapi-doc>
 </body>
 </html>
 `;
