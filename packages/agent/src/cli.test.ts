@@ -3,7 +3,9 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { createServer as createTlsServer } from "node:tls";
 import { createRequire } from "node:module";
+import { generate } from "selfsigned";
 import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import type { PullReply, PullRequest, ResultsReply, ResultsRequest } from "@statusmesh/shared/agent-protocol";
@@ -14,6 +16,8 @@ import { commandHere, type Ended, httpCheck } from "./testing.ts";
 const cli = createRequire(import.meta.url).resolve("sm-agent/cli");
 const id = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, "0")}`;
 const token = "sm_agent_not-to-be-seen-anywhere";
+
+type Issued = Awaited<ReturnType<typeof generate>>;
 
 const started = new Set<ChildProcess>();
 /** A test that fails leaves no process behind, on which the file would wait. */
@@ -163,7 +167,7 @@ async function controlPlane(
   const pulls: PullRequest[] = [];
   const reports: ResultsRequest[] = [];
   const held = new Set<ServerResponse>();
-  const state = { refusing: false, checks: 0 };
+  const state = { refusing: false, checks: 0, reply: null as PullReply | null };
   const target = createServer((request, response) => {
     state.checks++;
     if (request.url === "/") response.end("hello");
@@ -228,6 +232,7 @@ async function controlPlane(
         rechecks: [],
         ...change(targetUrl),
       };
+      state.reply = reply;
       response.end(JSON.stringify(reply));
     });
   });
@@ -279,6 +284,71 @@ t.test("the agent pulls, checks, reports and stops on a signal", async (t) => {
     .map((line) => JSON.parse(line) as { msg: string; starts?: number });
   matchObject(t, lines.at(-1), { msg: "numbers", in_flight: 0, spool_waiting: 0 });
   for (const secret of [token, "also-a-secret"]) t.notOk(stdout.includes(secret), "no secret is in the log");
+});
+
+t.test("a client certificate that is replaced is presented from then on; results name the version", async (t) => {
+  const issue = (name: string, ca?: Issued) =>
+    generate([{ name: "commonName", value: name }], {
+      keyType: "ec",
+      algorithm: "sha256",
+      extensions: [
+        { name: "basicConstraints", cA: ca === undefined, critical: true },
+        ...(ca === undefined
+          ? []
+          : [{ name: "subjectAltName" as const, altNames: [{ type: 2 as const, value: "localhost" }] }]),
+      ],
+      ...(ca === undefined ? {} : { ca: { key: ca.private, cert: ca.cert } }),
+    });
+  const root = await issue("Root");
+  const [own, first, second] = [
+    await issue("localhost", root),
+    await issue("first", root),
+    await issue("second", root),
+  ];
+  const seen: string[] = [];
+  const server = createTlsServer(
+    { cert: own.cert, key: own.private, ca: root.cert, requestCert: true, rejectUnauthorized: true },
+    (socket) => {
+      seen.push(socket.getPeerCertificate().subject.CN as string);
+      socket.on("error", () => undefined).end("hello");
+    },
+  );
+  await new Promise<void>((settle) => server.listen(0, "127.0.0.1", settle));
+  t.teardown(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const check = {
+    type: "tcp",
+    host: "localhost",
+    port,
+    tls: "tls",
+    expect: "hello",
+    timeout: 5000,
+    certificates: { ca_id: id(70), client_id: id(71) },
+  };
+  const timing = { interval_ms: 1000, recheck_ms: 1000 };
+  const assigned = (version: string, client: Issued): Partial<PullReply> => ({
+    checks: [{ target_id: id(1), org_id: id(90), version, ...timing, next_due_at: Date.now(), check: { ...check } }],
+    certificates: [
+      { id: id(70), certificate: root.cert, private_key: null },
+      { id: id(71), certificate: client.cert, private_key: client.private },
+    ],
+    runs: [],
+  });
+  const { url, reports, held, state } = await controlPlane(t, () => assigned("1", first));
+  const agent = start(["run", "--url", url, "--allow-private-targets"], { SM_AGENT_TOKEN: token });
+  const of = (version: string) => reports.flatMap(({ results }) => results).filter((one) => one.version === version);
+  await until(() => of("1").length > 0 && held.size > 0, "a result of the first certificate");
+  const [waiting] = held;
+  held.clear();
+  waiting!.end(JSON.stringify({ ...state.reply, cursor: "2", full: false, ...assigned("2", second) }));
+  await until(() => of("2").length > 0, "a result of the second one");
+  agent.child.kill("SIGTERM");
+  await agent.ended;
+  t.strictSame([...new Set([...of("1"), ...of("2")].map(({ status, error }) => `${status} ${error}`))], ["up null"]);
+  t.strictSame(
+    seen.filter((name, n) => name !== seen[n - 1]),
+    ["first", "second"],
+  );
 });
 
 t.test("an on-demand run without a place is answered as busy", async (t) => {

@@ -82,7 +82,9 @@ function judgeAbsence(
   for (const one of absent) {
     const found = answers.find((answer) => contains(answer, one, type));
     if (found !== undefined)
-      return down(`a ${type} record of ${name} contains "${shortened(one)}", which is expected to be absent: ${found}`);
+      return down(
+        `the ${type} records of ${name} contain "${shortened(one)}", which is expected to be absent: ${found}`,
+      );
   }
   // What was hidden was not compared, so its absence is not shown.
   if (absent.length > 0 && answers.some((answer, at) => answer !== records[at]))

@@ -212,7 +212,7 @@ function receive(spec: HttpCheck, hop: Hop, response: Response, receiving: Recei
   trace.overdue = "response body timed out after";
   if (!accepted) trace.verdict = refusal(spec, response, challenged?.error ?? leftBehind(hop, status));
   const judging = accepted ? judgeOf(spec) : noJudge;
-  const charset = charsetLabel(response.value("content-type") ?? "");
+  const charset = judging.judge === null ? null : charsetLabel(response.value("content-type") ?? "");
   if (judging.judge?.needsText === true && charset !== null && encodingOf(charset) === null) {
     answer({ status: "error", error: `the charset ${JSON.stringify(shortened(charset.slice(0, 40)))} is not known` });
     return noBody;

@@ -154,6 +154,36 @@ t.test("healthchecks: periods, schedules and addresses; a read-only key is refus
     cron: { enabled: false, check: { schedule: { cron: "0 3 * * *", timezone: "Europe/Berlin" } } },
   });
   t.ok([...made.env.values()].includes(healthchecksUuid));
+  const check = (name: string, more: object) => ({ name, uuid: healthchecksUuid, tz: "UTC", ...more });
+  const others = importHealthchecks(
+    {
+      checks: [
+        check("steps", { schedule: "5/15 * * * *" }),
+        check("beyond", { schedule: "*/100\t* * * *" }),
+        check("by ping", { status: "paused" }),
+        check("by hand", { status: "paused", manual_resume: true }),
+        check("calendar", { schedule: "Sat *-*-1..7 04:00:00" }),
+      ],
+      channels: [],
+    },
+    "healthchecks",
+  );
+  t.strictSame(faultsOf(others), []);
+  matchObject(t, objectsOf(others, "monitors"), {
+    steps: { check: { schedule: { cron: "5/15 * * * *" } } },
+    beyond: { check: { schedule: { cron: "*/100 * * * *" } } },
+  });
+  t.strictSame(
+    ["steps", "beyond", "by ping", "by hand", "calendar"].map((name) => reasonsOf(others, name)),
+    [
+      [],
+      [],
+      ["a ping does not wake it while it is paused"],
+      [],
+      ["its schedule is an OnCalendar expression: write it as cron, or as a period"],
+    ],
+    "manual_resume is what happens here",
+  );
   isReadOnly = true;
   await t.rejects(readHealthchecks({ apiUrl: url }), /read-only/);
 });
