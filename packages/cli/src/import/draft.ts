@@ -103,6 +103,10 @@ export class Draft {
     const name = line(input.name, 200) || item.name;
     const key = this.#newKey("monitors", name);
     const { spec, problem } = judged(check, key);
+    if (spec === null && item.key !== null) {
+      item.note(`the monitor ${name} is left out: ${problem}`, "silent");
+      return null;
+    }
     if (spec === null) return item.refuse(problem);
     this.#notePrivate(item, spec);
     const kind = kindOf(spec);

@@ -264,10 +264,15 @@ t.test("a monitor of Kuma with a client certificate is taken over, paused, with 
 t.test("certificates of Kuma are one monitor a server; a timeout that follows from the interval is noted", (t) => {
   const backup = join(t.testdir(), "backup.json");
   const http = { type: "http", active: true, url: "https://example.org/a", expiryNotification: true };
+  const domain = { interval: 60, domainExpiryNotification: true };
   const monitors = [
     { ...http, id: 1, name: "A", interval: 600, ipFamily: "ipv4" },
     { ...http, id: 2, name: "B", interval: 60, url: "https://example.org/b" },
     { ...http, id: 3, name: "C", interval: 60, url: "https://example.org:8443/" },
+    { ...http, id: 4, name: "D", url: "http://www.example.org/", expiryNotification: false, ...domain },
+    { ...http, id: 5, name: "E", url: "http://example.org/", expiryNotification: false, ...domain },
+    { ...http, id: 6, name: "F", url: "http://x.github.io/", expiryNotification: false, ...domain },
+    { ...http, id: 7, name: "G", url: "http://192.0.2.1/", expiryNotification: false, ...domain },
   ];
   writeFileSync(backup, JSON.stringify({ version: "1.23.16", notificationList: [], monitorList: monitors }));
   const made = importKuma(readKuma(backup, wanted, noProgress), "kuma");
@@ -281,7 +286,15 @@ t.test("certificates of Kuma are one monitor a server; a timeout that follows fr
     },
     "example-org-8443-certificate": { check: { port: 8443 } },
   });
-  t.equal(Object.keys(objectsOf(made, "monitors")).length, 5);
+  matchObject(t, objectsOf(made, "monitors"), {
+    "example-org-domain": { interval: 86_400, check: { type: "domain_expiry", domain: "www.example.org" } },
+  });
+  t.equal(Object.keys(objectsOf(made, "monitors")).length, 10, "one domain, and none of a hosting suffix or address");
+  matchObject(
+    t,
+    reasonsOf(made, "F").filter((reason) => reason.includes("left out")),
+    [/^the monitor github\.io domain is left out: .*not registered separately/],
+  );
   t.match(reasonsOf(made, "A").join(), /its timeout is 60 s/);
   t.end();
 });

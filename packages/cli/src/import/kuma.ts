@@ -1,4 +1,5 @@
 import { type ComponentInput, Draft, type Imported } from "./draft.ts";
+import { addDomain, type KnownDomains } from "./expiry.ts";
 import type { Day, Outage } from "./history.ts";
 import { maxDepth } from "@statusmesh/shared/checks/group";
 import { hostAndPort } from "@statusmesh/shared/url";
@@ -69,6 +70,7 @@ class Kuma {
   readonly #byId: ReadonlyMap<number, Row>;
   /** Servers whose certificates are monitored. */
   readonly #certificates = new Set<string>();
+  readonly #domains: KnownDomains = new Set();
 
   constructor(data: KumaData, draft: Draft) {
     this.#data = data;
@@ -136,6 +138,8 @@ class Kuma {
       if (key === null) continue;
       this.#monitors.set(id, key);
       if (mapped.certificateOf !== undefined) this.#addCertificate(item, mapped.certificateOf, alerts);
+      if (mapped.domainOf !== undefined)
+        addDomain(this.#draft, item, { host: mapped.domainOf, known: this.#domains, alerts });
       this.#draft.past(key, outagesOf(this.#data.changes.get(id) ?? []), this.#data.days.get(id) ?? []);
     }
     this.#addGroups(groups);

@@ -3,6 +3,7 @@ import { minuteMs } from "@statusmesh/shared/time";
 import type { Json } from "@statusmesh/shared/json";
 import { hostAndPort } from "@statusmesh/shared/url";
 import { type Check, headersIn, heartbeat } from "@statusmesh/shared/foreign/check";
+import { addDomain, type KnownDomains } from "./expiry.ts";
 import { Draft, type Imported } from "./draft.ts";
 import { containing, httpCheck, timeoutOf } from "@statusmesh/shared/foreign/http-check";
 import { assertionsOf } from "./uptimerobot-assertions.ts";
@@ -21,7 +22,7 @@ export function importUptimeRobot({ monitors, pages, windows }: UptimeRobotData,
   const draft = new Draft("UptimeRobot", project);
   const keys = new Map<string, string>();
   const concerned = new Map<string, string[]>();
-  const known = new Set<string>();
+  const known: KnownDomains = new Set();
   for (const monitor of monitors) {
     const item = draft.item("monitor", monitor["friendlyName"]);
     const check = checkOf(item, monitor);
@@ -73,7 +74,7 @@ const isHidden = (monitor: Row): boolean =>
   text(monitor["httpUsername"]) !== "" && /^\**$/.test(text(monitor["httpPassword"]));
 
 /** Reminders of certificates and domains: a monitor of its own for each server and each domain. */
-function addExpiry(draft: Draft, item: Item, monitor: Row, known: Set<string>): void {
+function addExpiry(draft: Draft, item: Item, monitor: Row, known: KnownDomains): void {
   if (monitor["regionalData"] != null || monitor["regionData"] != null)
     item.note("is checked from the regions of this installation", "detail");
   const address = text(monitor["url"]).trim();
@@ -97,10 +98,7 @@ function addExpiry(draft: Draft, item: Item, monitor: Row, known: Set<string>): 
       critical_days: first === last ? 0 : clamp(last, 0, 364),
     });
   }
-  if (flag(monitor["domainExpirationReminder"])) {
-    item.note("reminded of its domain too: that is a monitor of its own, once a day", "detail");
-    add(`${url.hostname} domain`, { type: "domain_expiry", domain: url.hostname });
-  }
+  if (flag(monitor["domainExpirationReminder"])) addDomain(draft, item, { host: url.hostname, known });
 }
 
 function checkOf(item: Item, monitor: Row): Check | null {

@@ -11,6 +11,8 @@ type Mapped = {
   addresses?: { kind: string; value: Secret }[];
   /** Server whose certificate is a monitor of its own. */
   certificateOf?: { host: string; port: number };
+  /** The host of whose domain it warns. */
+  domainOf?: string;
 } | null;
 
 const mebibyte = 1_048_576;
@@ -91,7 +93,6 @@ function http(item: Item, monitor: Row, more: Json): Mapped {
   const isProxied = number(monitor["proxy_id"], 0) > 0;
   if (isProxied) item.note("goes through a proxy, which checks do not: it is paused", "silent");
   if (flag(monitor["cache_bust"])) item.note("adds no random parameter to its URL", "detail");
-  noteExpiry(item, monitor);
   // Without a timeout it is 0.8 times the interval.
   const timeout = number(monitor["timeout"], 0);
   const seconds = timeout > 0 ? timeout : number(monitor["interval"], 60) * 0.8;
@@ -114,10 +115,14 @@ function http(item: Item, monitor: Row, more: Json): Mapped {
     more: { ...more, ...ipOf(monitor) },
   });
   const url = text(monitor["url"]);
-  const isWarned = flag(monitor["expiry_notification"]) && /^https:/i.test(url) && URL.canParse(url);
-  const { hostname, port } = isWarned ? new URL(url) : { hostname: "", port: "" };
+  const { hostname, port, protocol } = URL.canParse(url) ? new URL(url) : { hostname: "", port: "", protocol: "" };
   const server = { host: hostname.replaceAll(/[[\]]/g, ""), port: Number(port) || 443 };
-  return { check, paused: isProxied || isPaused, ...(isWarned ? { certificateOf: server } : {}) };
+  return {
+    check,
+    paused: isProxied || isPaused,
+    ...(flag(monitor["expiry_notification"]) && protocol === "https:" ? { certificateOf: server } : {}),
+    ...(flag(monitor["domain_expiry_notification"]) ? { domainOf: server.host } : {}),
+  };
 }
 
 /** Files hold no private keys; a check without its certificate would be down. True where it is paused. */
@@ -143,11 +148,6 @@ const ipOf = (monitor: Row): { ip_version?: string } => {
   const [, version] = /^ipv([46])$/i.exec(text(monitor["ip_family"])) ?? [];
   return version === undefined ? {} : { ip_version: version };
 };
-
-function noteExpiry(item: Item, monitor: Row): void {
-  if (flag(monitor["domain_expiry_notification"]))
-    item.note("warned of its domain too: add a domain_expiry monitor", "behaviour");
-}
 
 /** A path of JSONata that is one of JSONPath too, and its operator. */
 function jsonExpectation(item: Item, monitor: Row): Json {
