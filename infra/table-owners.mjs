@@ -292,7 +292,11 @@ export const folders = {
     owns: ["shares"],
     joins: { "a link of a deleted organisation is not found": ["orgs"], "the shared monitor, locked": ["targets"] },
   },
-  "access/sign-in": { owns: ["sign_in_flows"] },
+  "access/sign-in": { owns: ["reader_sessions", "sign_in_flows"] },
+  "publishing/page-access": {
+    owns: ["page_links", "page_readers"],
+    joins: { "who a reader is, at each request": ["memberships", "reader_sessions", "sessions"] },
+  },
   "publishing/status-pages": {
     owns: [
       "component_states",

@@ -276,6 +276,18 @@ create table quota_events (
 );
 CREATE INDEX quota_events_by_age ON quota_events USING btree (at);
 
+create table reader_sessions (
+  id uuid not null,
+  secret_hash bytea not null,
+  issuer text not null,
+  subject text not null,
+  groups text[] not null,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (id),
+  UNIQUE (secret_hash)
+);
+CREATE INDEX reader_sessions_by_person ON reader_sessions USING btree (issuer, subject);
+
 create table recovery_codes (
   user_id uuid not null,
   code_hash bytea not null,
@@ -307,6 +319,7 @@ create table sign_in_flows (
   browser_hash bytea not null,
   provider text not null,
   return_to text not null,
+  for_reader boolean not null default false,
   expires_at timestamp with time zone not null,
   PRIMARY KEY (state_hash)
 );
@@ -1511,6 +1524,43 @@ create table incident_publications (
 CREATE INDEX incident_publications_by_org ON incident_publications USING btree (org_id);
 CREATE INDEX incident_publications_by_page ON incident_publications USING btree (page_id);
 CREATE INDEX incident_publications_by_time ON incident_publications USING btree (COALESCE(withdrawn_at, published_at)) WHERE (COALESCE(withdrawn_at, published_at) IS NOT NULL);
+
+create table page_links (
+  token_hash bytea not null,
+  org_id uuid not null,
+  page_id uuid not null,
+  access_revision integer not null,
+  mail_domain text not null,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (token_hash),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE
+);
+CREATE INDEX page_links_by_end ON page_links USING btree (expires_at);
+CREATE INDEX page_links_by_org ON page_links USING btree (org_id);
+CREATE INDEX page_links_by_page ON page_links USING btree (page_id);
+
+create table page_readers (
+  secret_hash bytea not null,
+  browser_hash bytea,
+  org_id uuid not null,
+  page_id uuid not null,
+  access_revision integer not null,
+  host text not null,
+  session_id uuid,
+  reader_session_id uuid,
+  expires_at timestamp with time zone not null,
+  PRIMARY KEY (secret_hash),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
+  FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE,
+  FOREIGN KEY (reader_session_id) REFERENCES reader_sessions(id) ON DELETE CASCADE,
+  FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE
+);
+CREATE INDEX page_readers_by_end ON page_readers USING btree (expires_at);
+CREATE INDEX page_readers_by_org ON page_readers USING btree (org_id);
+CREATE INDEX page_readers_by_page ON page_readers USING btree (page_id);
+CREATE INDEX page_readers_by_reader ON page_readers USING btree (reader_session_id) WHERE (reader_session_id IS NOT NULL);
+CREATE INDEX page_readers_by_session ON page_readers USING btree (session_id) WHERE (session_id IS NOT NULL);
 
 create table reader_tokens (
   id uuid not null,

@@ -174,8 +174,21 @@ create table sign_in_flows (
   browser_hash bytea not null,
   provider     text not null,
   return_to    text not null,
+  -- It proves the groups of a reader of status pages and signs nobody in.
+  for_reader   boolean not null default false,
   expires_at   timestamptz not null
 );
+
+-- People who have proven their groups at the identity provider, to read status pages. They need no account.
+create table reader_sessions (
+  id          uuid primary key,
+  secret_hash bytea not null unique,
+  issuer      text not null,
+  subject     text not null,
+  groups      text[] not null,
+  expires_at  timestamptz not null
+);
+create index reader_sessions_by_person on reader_sessions (issuer, subject);
 
 -- Credentials of WebAuthn.
 create table passkeys (
@@ -1628,6 +1641,39 @@ create table reader_tokens (
 );
 create index reader_tokens_by_page on reader_tokens (page_id);
 create index reader_tokens_by_org on reader_tokens (org_id);
+
+-- Readers of a private page at its own host, who have proven at the console's host who they are. A row begins as a
+-- one-time code, which only the browser with the secret behind browser_hash redeems; then that is null.
+create table page_readers (
+  secret_hash       bytea primary key,
+  browser_hash      bytea,
+  org_id            uuid not null references orgs on delete cascade,
+  page_id           uuid not null references status_pages on delete cascade,
+  access_revision   integer not null,
+  host              text not null,
+  -- The session of a member, or that of a person with groups: the access ends with it.
+  session_id        uuid references sessions on delete cascade,
+  reader_session_id uuid references reader_sessions on delete cascade,
+  expires_at        timestamptz not null
+);
+create index page_readers_by_org on page_readers (org_id);
+create index page_readers_by_page on page_readers (page_id);
+create index page_readers_by_session on page_readers (session_id) where session_id is not null;
+create index page_readers_by_reader on page_readers (reader_session_id) where reader_session_id is not null;
+create index page_readers_by_end on page_readers (expires_at);
+
+-- Links to a private page that were sent to addresses of its mail domains. A used one is deleted.
+create table page_links (
+  token_hash      bytea primary key,
+  org_id          uuid not null references orgs on delete cascade,
+  page_id         uuid not null references status_pages on delete cascade,
+  access_revision integer not null,
+  mail_domain     text not null,
+  expires_at      timestamptz not null
+);
+create index page_links_by_org on page_links (org_id);
+create index page_links_by_page on page_links (page_id);
+create index page_links_by_end on page_links (expires_at);
 
 -- States of components without a monitor, each until the next one begins.
 create table component_states (

@@ -123,7 +123,7 @@ export interface OidcProvider {
   rotateKeys(): void;
 }
 
-export async function startOidc(t: Teardown): Promise<OidcProvider> {
+export async function startOidc(t: Teardown, site = "https://status.example.org"): Promise<OidcProvider> {
   const server = createServer((request, response) => {
     const { refuses, person } = oidc;
     // Its page, on which the person signs in.
@@ -141,13 +141,13 @@ export async function startOidc(t: Teardown): Promise<OidcProvider> {
     issuer,
     person: { sub: "nobody" },
     refuses: false,
-    rotateKeys: () => void (provider = openProvider(issuer, () => oidc.person)),
+    rotateKeys: () => void (provider = openProvider(issuer, () => oidc.person, site)),
   };
-  let provider = openProvider(issuer, () => oidc.person);
+  let provider = openProvider(issuer, () => oidc.person, site);
   return oidc;
 }
 
-function openProvider(issuer: string, person: () => OidcProvider["person"]): Provider {
+function openProvider(issuer: string, person: () => OidcProvider["person"], site: string): Provider {
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const policy = interactionPolicy.base();
   policy.add(new interactionPolicy.Prompt({ name: "select_account", requestable: true }), 0);
@@ -156,7 +156,7 @@ function openProvider(issuer: string, person: () => OidcProvider["person"]): Pro
       {
         client_id: "our-oidc-id",
         client_secret: "our-oidc-secret",
-        redirect_uris: ["https://status.example.org/sign-in/oidc/callback"],
+        redirect_uris: [`${site}/sign-in/oidc/callback`],
         token_endpoint_auth_method: "client_secret_post",
       },
     ],

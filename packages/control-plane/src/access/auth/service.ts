@@ -15,6 +15,7 @@ import { deletePendingBefore } from "./second-factor/queries.ts";
 import { deleteUsedChallenges } from "./passkeys/queries.ts";
 import { deleteEndedTurns } from "./turn-queries.ts";
 
+export { idleSince } from "./session-queries.ts";
 export { type Attempt, type Caller, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
 export { findToken } from "./credentials.ts";
 export { bearerOf, type BrowserSession, browserSession, callerOf, signedInAs } from "./authenticate.ts";

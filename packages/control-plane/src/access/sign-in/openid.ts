@@ -9,6 +9,7 @@ import {
   callbackUrl,
   codeRequest,
   conversation,
+  type Flow,
   isInsecure,
   nonceOf,
   type Person,
@@ -25,7 +26,14 @@ const knownForMs = hourMs;
 /** Google, or the provider of `issuer` under its name. */
 export const openGoogle = (options: ProviderOptions, clock: Clock): Provider =>
   openOpenid(
-    { ...options, issuer: options.issuer || usualIssuers.google, name: "google", title: "Google", roles: null },
+    {
+      ...options,
+      issuer: options.issuer || usualIssuers.google,
+      name: "google",
+      title: "Google",
+      roles: null,
+      groups_claim: "",
+    },
     clock,
   );
 
@@ -44,7 +52,8 @@ export function openOpenid(
     name,
     title,
     roles,
-  }: ProviderOptions & Pick<Provider, "name" | "title"> & { roles: RoleRules | null },
+    groups_claim: claim,
+  }: ProviderOptions & Pick<Provider, "name" | "title"> & { roles: RoleRules | null; groups_claim: string },
   clock: Clock,
 ): Provider {
   const server = new URL(issuer);
@@ -73,6 +82,8 @@ export function openOpenid(
     }
   }
 
+  const needsGroups = ({ forReader = false }: Flow): boolean => forReader || roles !== null;
+
   return {
     name,
     title,
@@ -80,7 +91,7 @@ export function openOpenid(
       conversation(title, async () => {
         const config = await configuration();
         // Some providers have groups behind a scope of this name; others refuse scopes that they do not know.
-        const hasGroups = roles !== null && config.serverMetadata().scopes_supported?.includes("groups") === true;
+        const hasGroups = needsGroups(flow) && config.serverMetadata().scopes_supported?.includes("groups") === true;
         const scope = hasGroups ? "openid email groups" : "openid email";
         return openid.buildAuthorizationUrl(config, { ...(await codeRequest(flow, scope)), nonce: nonceOf(flow) }).href;
       }),
@@ -105,14 +116,17 @@ export function openOpenid(
         if (claims === undefined || claims.sub === "" || claims.sub.length > 255)
           throw new SignInProblem("answer_invalid", `${title}: the id_token has no subject`);
         const lacks =
-          name === "oidc" && (claims["email"] === undefined || (roles !== null && groupsIn(claims, roles) === null));
+          name === "oidc" &&
+          (claims["email"] === undefined || (needsGroups(flow) && groupsIn(claims, { claim }) === null));
         // Claims may be there only (OpenID Connect Core 1.0 section 5.4); those of the signed token win.
         const further =
           lacks && config.serverMetadata().userinfo_endpoint !== undefined
             ? await openid.fetchUserInfo(config, tokens.access_token, claims.sub)
             : {};
         const all = "email" in claims ? { ...further, ...emailOf(claims), ...claims } : { ...further, ...claims };
-        return { ...personOf(all), ...(roles === null ? {} : { role: roleOf(groupsIn(all, roles) ?? [], roles) }) };
+        const groups = groupsIn(all, { claim }) ?? [];
+        if (flow.forReader === true) return { ...personOf(all), groups };
+        return { ...personOf(all), ...(roles === null ? {} : { role: roleOf(groups, roles) }) };
       }),
   };
 }

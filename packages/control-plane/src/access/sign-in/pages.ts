@@ -1,24 +1,14 @@
-import type { Context } from "koa";
 import type { AppError } from "@statusmesh/shared/errors";
-import {
-  askingForCode,
-  callerOf,
-  isPending,
-  passkeyOrigin,
-  pendingOf,
-  signedInCookies,
-  signInCookie,
-} from "../auth/service.ts";
+import { askingForCode, callerOf, isPending, passkeyOrigin, pendingOf, signedInCookies } from "../auth/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../../platform/context.ts";
 import { localPath, page, type Redirect } from "../../platform/html/pages.ts";
+import { endOfFlow, flowCookie, flowOf } from "./flow-cookie.ts";
 import { problems, SignInProblem } from "./problem.ts";
 import type { Provider, ProviderName } from "./provider.ts";
 import { beginSignIn, CodeRequiredAt, finishSignIn, type Providers, requireProvider } from "./service.ts";
 import { mayBePopup, secretAddress } from "../../platform/http/security-headers.ts";
 import { ownCommand } from "../../platform/program.ts";
-
-const flowSecs = 600;
 
 /** The sign-in page, and per provider the start and the callback; a browser requests both with GET. */
 export const signInPages = (providers: Providers) => [
@@ -55,17 +45,15 @@ const comeBack = (name: ProviderName, providers: Providers) =>
     const provider = requireProvider(providers, name);
     if (http.method !== "GET") return { redirect: "/sign-in" };
     return await shown(ctx, provider, "/", async () => {
-      const { opened, returnTo } = await askingForCode(ctx, http, async () =>
+      const { returnTo, ...done } = await askingForCode(ctx, http, async () =>
         finishSignIn(ctx, provider, {
           ...callerOf(ctx, http),
           query: http.search,
           browser: flowOf(ctx.config, http),
         }),
       );
-      return {
-        redirect: returnTo,
-        headers: { "Set-Cookie": [...(await signedInCookies(ctx, opened)), endOfFlow(ctx.config)] },
-      };
+      const cookies = "opened" in done ? await signedInCookies(ctx, done.opened) : done.cookies;
+      return { redirect: returnTo, headers: { "Set-Cookie": [...cookies, endOfFlow(ctx.config)] } };
     });
   });
 
@@ -89,13 +77,6 @@ async function shown(ctx: System, provider: Provider, next: string, work: () => 
  * would send the form with the origin null.
  */
 const searchless = { "X-Robots-Tag": secretAddress["X-Robots-Tag"] };
-
-const cookieName = ({ auth }: Config): string => `${auth.session.cookie_name}_flow`;
-const flowOf = (config: Config, http: Context): string | null => http.cookies.get(cookieName(config)) ?? null;
-
-const flowCookie = (config: Config, value: string, secs = flowSecs): string =>
-  signInCookie(config, cookieName(config), value, secs);
-const endOfFlow = (config: Config): string => flowCookie(config, "", 0);
 
 /** The second step of a sign-in, which works without scripts. */
 export const codePath = (next: string): string => `/sign-in/code?next=${encodeURIComponent(next)}`;

@@ -14,6 +14,8 @@ export interface Person extends Omit<Attested, "provider"> {
   email: string | null;
   /** Role by the person's groups, null for none; absent where groups have no roles. */
   role?: Role | null;
+  /** The groups of a reader of status pages; absent in other flows. */
+  groups?: readonly string[];
 }
 
 /** Our parameters of one sign-in flow. */
@@ -23,6 +25,8 @@ export interface Flow {
   state: string;
   /** Secret of the browser that started the flow. */
   browser: string;
+  /** True for a flow that asks for the groups of a reader of status pages. */
+  forReader?: boolean;
 }
 
 /** An identity provider. Every function throws a {@link SignInProblem}. */

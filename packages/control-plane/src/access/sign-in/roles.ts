@@ -27,7 +27,10 @@ export function roleRules({
 }
 
 /** The groups in the claims, a list of texts or one; null without such a claim. */
-export function groupsIn(claims: Readonly<Record<string, unknown>>, { claim }: RoleRules): string[] | null {
+export function groupsIn(
+  claims: Readonly<Record<string, unknown>>,
+  { claim }: Pick<RoleRules, "claim">,
+): string[] | null {
   const field = (value: unknown, name: string): unknown =>
     typeof value === "object" && value !== null && Object.hasOwn(value, name)
       ? (value as Record<string, unknown>)[name]

@@ -18,10 +18,14 @@ import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { acceptInvitationTo, followGroups } from "../orgs/service.ts";
 import { openGithub } from "./github.ts";
 import { openGoogle, openOpenid } from "./openid.ts";
+import { flowCookie } from "./flow-cookie.ts";
+import { openReaderSession } from "./readers.ts";
 import { roleRules } from "./roles.ts";
 import { SignInProblem } from "./problem.ts";
 import type { Flow, Person, Provider, ProviderName } from "./provider.ts";
 import * as queries from "./queries.ts";
+
+export { readerSession } from "./readers.ts";
 
 /** Lifetime of a flow, ms. */
 const flowMs = 600_000;
@@ -73,17 +77,44 @@ export interface Begun {
 /**
  * Starts a flow. `returnTo` is a path of this service. Throws a {@link SignInProblem} and then leaves nothing behind.
  */
-export async function beginSignIn(system: System, provider: Provider, returnTo: string): Promise<Begun> {
-  const flow: Flow = { redirectUri: redirectUri(system, provider), state: newToken(""), browser: newToken("") };
+export async function beginSignIn(
+  system: System,
+  provider: Provider,
+  returnTo: string,
+  { forReader = false }: { forReader?: boolean } = {},
+): Promise<Begun> {
+  const redirect = redirectUri(system, provider);
+  const flow: Flow = { redirectUri: redirect, state: newToken(""), browser: newToken(""), forReader };
   const url = await provider.authorizationUrl(flow);
   await queries.insertFlow(system.sql, {
     state_hash: hashToken(flow.state),
     browser_hash: hashToken(flow.browser),
     provider: provider.name,
     return_to: returnTo,
+    for_reader: forReader,
     expires_at: new Date(system.clock.now() + flowMs),
   });
   return { url, browser: flow.browser };
+}
+
+/**
+ * Starts a flow that proves the groups of a reader of status pages. `returnTo` gets `problem=provider` where it fails.
+ * Null where the provider is not enabled or does not respond.
+ */
+export async function beginReaderSignIn(
+  system: System,
+  { oidc }: Providers,
+  returnTo: string,
+): Promise<{ redirect: string; headers: Record<string, string> } | null> {
+  if (oidc === null) return null;
+  try {
+    const { url, browser } = await beginSignIn(system, oidc, returnTo, { forReader: true });
+    return { redirect: url, headers: { "Set-Cookie": flowCookie(system.config, browser) } };
+  } catch (error) {
+    if (!(error instanceof SignInProblem)) throw error;
+    system.log.warn({ provider: "oidc", reason: error.reason, err: error.message }, "a reader could not sign in");
+    return null;
+  }
 }
 
 export interface Return extends Caller {
@@ -96,16 +127,20 @@ export interface Return extends Caller {
 /**
  * Completes a flow, once: signs in the account that is linked to the identity or has an attested address, or accepts
  * an invitation to such an address. Throws a {@link SignInProblem}, and {@link CodeRequiredAt} where the account has a
- * second factor. Every outcome is in `login_attempts`.
+ * second factor. A flow of a reader opens no session: it returns the cookies of the reader. Every outcome is in
+ * `login_attempts`.
  */
 export async function finishSignIn(
   system: System,
   provider: Provider,
   input: Return,
-): Promise<{ opened: OpenedSession; returnTo: string }> {
+): Promise<({ opened: OpenedSession } | { cookies: string[] }) & { returnTo: string }> {
   const attempt: Attempt = { method: provider.name, email: null, userId: null };
   try {
-    const { returnTo, person } = await identify(system, provider, input);
+    const flow = await takeFlow(system, provider, input);
+    const { returnTo } = flow;
+    if (flow.forReader) return await finishReader(system, provider, input, flow);
+    const person = await provider.identify(flow, input.query);
     attempt.email = person.email;
     const attested = { ...person, role: person.role ?? null, provider: provider.name };
     // Apart: the sign-in that is refused then would undo it.
@@ -144,27 +179,47 @@ export class CodeRequiredAt extends CodeRequired {
   }
 }
 
-async function identify(
+/** Completes the flow of a reader; a failure is shown by the form of the page. */
+async function finishReader(
+  system: System,
+  provider: Provider,
+  input: Return,
+  flow: Flow & { returnTo: string },
+): Promise<{ cookies: string[]; returnTo: string }> {
+  const attempt: Attempt = { method: provider.name, email: null, userId: null };
+  try {
+    const person = await provider.identify(flow, input.query);
+    attempt.email = person.email;
+    const cookies = [await openReaderSession(system, person)];
+    await recordAttempt(system, attempt, input, "reader");
+    return { cookies, returnTo: flow.returnTo };
+  } catch (error) {
+    if (!(error instanceof SignInProblem)) throw error;
+    const { reason, message } = error;
+    system.log.warn({ provider: provider.name, reason, err: message }, "the groups of a reader could not be read");
+    await recordAttempt(system, attempt, input, reason);
+    return { cookies: [], returnTo: `${flow.returnTo}&problem=provider` };
+  }
+}
+
+async function takeFlow(
   system: System,
   provider: Provider,
   { query, browser }: Return,
-): Promise<{ returnTo: string; person: Person }> {
+): Promise<Flow & { returnTo: string; forReader: boolean }> {
   const state = new URLSearchParams(query).get("state");
   if (state === null || browser === null)
     throw new SignInProblem("state_invalid", "the callback has no state or no cookie");
-  const returnTo = await queries.takeFlow(
+  const taken = await queries.takeFlow(
     system.sql,
     provider.name,
     hashToken(state),
     hashToken(browser),
     new Date(system.clock.now()),
   );
-  if (returnTo === null)
-    throw new SignInProblem("state_invalid", "the state of the callback is foreign, used or expired");
-  return {
-    returnTo,
-    person: await provider.identify({ redirectUri: redirectUri(system, provider), state, browser }, query),
-  };
+  if (taken === null) throw new SignInProblem("state_invalid", "the state of the callback is foreign, used or expired");
+  const { return_to: returnTo, for_reader: forReader } = taken;
+  return { redirectUri: redirectUri(system, provider), state, browser, returnTo, forReader };
 }
 
 /** A completed sign-in, for the audit log. */
@@ -199,7 +254,9 @@ async function admit(
 const redirectUri = ({ config }: Pick<System, "config">, { name }: Provider): string =>
   `${config.server.public_url}/sign-in/${name}/callback`;
 
-/** Deletes expired flows. */
+/** Deletes expired flows and reader sessions. */
 export async function sweepFlows(system: System): Promise<void> {
-  await queries.deleteFlowsOver(system.sql, new Date(system.clock.now()));
+  const now = new Date(system.clock.now());
+  await queries.deleteFlowsOver(system.sql, now);
+  await queries.deleteReaderSessionsOver(system.sql, now);
 }
