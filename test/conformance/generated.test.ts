@@ -201,8 +201,8 @@ const beyondSchemas = new RegExp(
     String.raw`^PATCH /api/v1/targets/\{id\} \w+ /check`,
     // No pattern detects every address that browsers refuse.
     String.raw`^(?:POST|PATCH) /api/v1/status-pages\S* INVALID_BODY /branding/website_url$`,
-    // Networks, and a page without a password that asks for one.
-    String.raw`^(?:POST|PATCH) /api/v1/status-pages\S* INVALID_BODY /access/(?:password|open_networks/\d+)$`,
+    // Networks and domains, a mode without what it asks for, or whose means the installation lacks.
+    String.raw`^(?:POST|PATCH) /api/v1/status-pages\S* INVALID_BODY /access/\w+(?:/\d+)?$`,
     // Languages go with the language auto alone.
     String.raw`^(?:POST|PATCH) /api/v1/status-pages\S* INVALID_BODY /branding/languages$`,
     // After how many minutes.

@@ -1,10 +1,12 @@
-import t from "tap";
+import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { allPages } from "@statusmesh/control-plane/app";
 import { isForVisitors, type Route } from "@statusmesh/control-plane/platform/http/route";
 import { newId } from "@statusmesh/shared/ids";
 import { type Answer, type Client, connect, type Json } from "../harness/api.ts";
-import { castIn, tokenOf } from "../harness/cast.ts";
+import { startMailbox } from "@statusmesh/control-plane/testing/mailbox";
+import { startOidc } from "@statusmesh/control-plane/testing/providers";
+import { castIn, colleagueOf, sessionOf, tokenOf } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { serveHere } from "../harness/in-process.ts";
 import { waitFor } from "../harness/wait.ts";
@@ -21,7 +23,17 @@ const publicHost = "watch.example.org";
 const database = await cloneDatabase(t);
 const { sql } = database;
 const { olga, milan, xenia } = await castIn(sql);
+const mailbox = await startMailbox(t);
+const idp = await startOidc(t, `http://${publicHost}`);
 const url = await serveHere(t, database, {
+  SM_EMAIL__SMTP_URL: mailbox.url,
+  SM_EMAIL__FROM: "status@example.org",
+  SM_AUTH__ENABLED_METHODS: "oidc,password,magic_link",
+  SM_AUTH__PER_IP_RATE_LIMIT_PER_MIN: "0",
+  SM_AUTH__OIDC__CLIENT_ID: "our-oidc-id",
+  SM_AUTH__OIDC__CLIENT_SECRET: "our-oidc-secret",
+  SM_AUTH__OIDC__ISSUER: idp.issuer,
+  SM_AUTH__OIDC__GROUPS_CLAIM: "realm_access.roles",
   SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
   SM_SERVER__PUBLIC_URL: `http://${publicHost}`,
   SM_SERVER__TRUSTED_PROXIES: "127.0.0.1",
@@ -92,9 +104,15 @@ function requestsOf(page: Planted): Asked[] {
     // A one-click unsubscription passes the gate and shows nothing (RFC 8058).
     .filter(({ path }) => !path.endsWith("/unsubscribe"))
     .map(({ method, path, auth }) => ({ method, path: filled(path, page), gated: auth === "page" }));
+  // The ways in stand before the gate.
+  const isWayIn = (path: string): boolean => /^\/status\/(?:enter$|access)/.test(path);
   const ofPages = allPages({ github: null, google: null, oidc: null })
     .filter(({ auth }) => auth === "public")
-    .map(({ path }) => ({ method: "GET", path: filled(path, page), gated: path.startsWith("/status") }))
+    .map(({ path }) => ({
+      method: "GET",
+      path: filled(path, page),
+      gated: path.startsWith("/status") && !isWayIn(path),
+    }))
     .filter(({ path }) => !path.endsWith("/unsubscribe"));
   return [...ofRoutes, ...ofPages];
 }
@@ -186,26 +204,31 @@ function leaksOf({ text, headers }: Answer, path: string): string[] {
   return [...ids.filter((id) => whole.includes(id)), ...(secrets.exec(whole) ?? [])];
 }
 
+/** Requests an address of the hidden page that gives nothing of it. */
+async function requireRefusal(t: Test, who: string, client: Client, { method, path, gated }: Asked, place: Place) {
+  const headers = { host: place.host, accept: "text/html" };
+  const answer = await client.send(method, place.at(path), { headers, ...(method === "GET" ? {} : { json: {} }) });
+  const about = `${method} ${place.host}${place.at(path)} by ${who}`;
+  t.strictSame(leaksOf(answer, path), [], about);
+  if (!gated) return answer;
+  matchObject(
+    t,
+    { status: answer.status, cache: answer.headers["cache-control"], etag: answer.headers.etag },
+    { status: 401, cache: "no-store", etag: undefined },
+    about,
+  );
+  return answer;
+}
+
 t.test("no address of a private page gives anything to a visitor without access", async (t) => {
   t.ok(before && cookie && elsewhere && before !== cookie, "three cookies");
   const all = [...requestsOf(hidden), { method: "GET", path: await logo(hidden), gated: true }];
   const gated = all.filter((one) => one.gated);
   t.ok(gated.length >= 18, `${gated.length} requests have a gate`);
   let asked = 0;
-  const refuses = async (who: string, client: Client, { method, path, gated }: Asked, place: Place) => {
-    const headers = { host: place.host, accept: "text/html" };
-    const answer = await client.send(method, place.at(path), { headers, ...(method === "GET" ? {} : { json: {} }) });
+  const refuses = async (who: string, client: Client, one: Asked, place: Place) => {
     asked++;
-    const about = `${method} ${place.host}${place.at(path)} by ${who}`;
-    t.strictSame(leaksOf(answer, path), [], about);
-    if (!gated) return answer;
-    matchObject(
-      t,
-      { status: answer.status, cache: answer.headers["cache-control"], etag: answer.headers.etag },
-      { status: 401, cache: "no-store", etag: undefined },
-      about,
-    );
-    return answer;
+    return await requireRefusal(t, who, client, one, place);
   };
   for (const one of all)
     for (const place of placesOf(hidden).filter((it) => isAt(it, one.path)))
@@ -501,4 +524,244 @@ t.test("a one-click unsubscription passes the gate and shows nothing", async (t)
     .post(`/status/vault/subscriptions/${hidden.token}/unsubscribe`);
   t.strictSame(leaksOf(done, done.headers.location ?? ""), []);
   t.strictSame([...(await sql`select 1 from subscribers where token = ${hidden.token}`)], []);
+});
+
+/** Every reading address of the hidden page refuses these visitors, each in turn at one of its hosts. */
+async function requireRefusals(t: Test, visitors: Record<string, Client>): Promise<void> {
+  const gated = [...requestsOf(hidden), { method: "GET", path: await logo(hidden), gated: true }].filter(
+    (one) => one.gated && one.method === "GET",
+  );
+  const places = placesOf(hidden);
+  for (const [turn, one] of gated.entries()) {
+    const fitting = places.filter((it) => isAt(it, one.path));
+    for (const [who, client] of Object.entries(visitors))
+      await requireRefusal(t, who, client, one, fitting[turn % fitting.length]!);
+  }
+}
+
+const own = { host: `vault.${base}` };
+const custom = { host: hidden.domain };
+const readsAt = async (at: { host: string }, client: Client): Promise<number> =>
+  (await client.with(at).get("/api/public/v1/status")).status;
+const setAccess = async (access: Json) => {
+  const changed = await owner.patch(`/api/v1/status-pages/${hidden.id}`, { access });
+  t.equal(changed.status, 200, changed.text);
+};
+const atConsole = (session: string): Client =>
+  visitor.with({ host: publicHost, cookie: `_sm_session=${session}`, accept: "text/html" });
+const pathOf = (address: string): string => {
+  const { pathname, search } = new URL(address);
+  return pathname + search;
+};
+
+/** Goes from a page's own host to the console's. */
+async function leave(at: { host: string }, more = ""): Promise<{ browser: string; to: string }> {
+  const bound = await visitor.with(at).get(`/status/enter?next=${encodeURIComponent("/status/incidents")}${more}`);
+  const location = bound.headers.location ?? "";
+  t.equal(new URL(location).origin, `http://${publicHost}`);
+  t.match(bound.headers["set-cookie"]?.[0], /^_sm_enter=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax; Expires=/);
+  return { browser: cookieOf(bound), to: pathOf(location) };
+}
+/** The way back with a code. */
+const wayBack = ({ headers }: Answer): string => pathOf(/^0; url=(http:.*)$/.exec(headers["refresh"] as string)![1]!);
+const comeBack = async (at: { host: string }, browser: string, back: string): Promise<Answer> =>
+  await visitor.with({ ...at, cookie: browser }).get(back);
+
+t.test("members come in at the page's own hosts, and are out at once when they leave or sign out", async (t) => {
+  await setAccess({ mode: "members" });
+  await waitFor("the password to end", async () => (await readsAt(own, reader)) === 401);
+  const otto = await colleagueOf(sql, olga);
+  const enterAs = async (session: string, at: { host: string }) => {
+    const { browser, to } = await leave(at);
+    const back = wayBack(await atConsole(session).get(to));
+    return { browser, back, done: await comeBack(at, browser, back) };
+  };
+  const session = await sessionOf(sql, otto);
+  t.equal((await atConsole(session).get("/status/vault")).status, 200, "at the console's host by its session");
+  t.equal(await readsAt(own, atConsole(session)), 401, "whose cookie opens nothing at another host");
+  const { browser, back, done } = await enterAs(session, custom);
+  matchObject(t, done, { status: 302, headers: { location: "/status/incidents", "referrer-policy": "no-referrer" } });
+  const member = visitor.with({ cookie: cookieOf(done) });
+  t.equal(await readsAt(custom, member), 200);
+  t.equal(await readsAt(own, member), 401, "the cookie is bound to its host");
+  t.match((await comeBack(custom, browser, back)).headers.location, /problem=expired/, "a code counts once");
+  const again = await visitor.with({ ...custom, cookie: `${browser}; ${cookieOf(done)}` }).get(back);
+  t.equal(again.headers.location, "/status/incidents", "a reader who goes back stays in");
+  const { browser: bound, to } = await leave(own);
+  const code = wayBack(await atConsole(session).get(to));
+  for (const [about, at, cookie] of [
+    ["another browser", own, (await leave(own)).browser],
+    ["no browser", own, ""],
+    ["another host", custom, bound],
+  ] as const)
+    t.match((await comeBack(at, cookie, code)).headers.location, /problem=expired/, about);
+  await sql`update page_readers set expires_at = now() where browser_hash is not null`;
+  t.match((await comeBack(own, bound, code)).headers.location, /problem=expired/, "a code ends after a minute");
+  const asOtto = atConsole(session);
+  for (const [query, status, location] of [
+    ["host=evil.example&browser=x", 404, undefined],
+    [`host=open.${base}&browser=x`, 404, undefined],
+    ["next=//evil.example/", 302, "/status/vault"],
+    ["next=/status/vault/incidents", 302, "/status/vault/incidents"],
+  ] as const) {
+    const answer = await asOtto.get(`/status/vault/enter?${query}`);
+    matchObject(t, answer, { status, headers: { location } }, query);
+  }
+  const toSignIn = await visitor.get("/status/vault/enter?next=/status/vault");
+  t.equal(
+    toSignIn.headers.location,
+    `/sign-in?next=${encodeURIComponent("/status/vault/enter?next=%2Fstatus%2Fvault")}`,
+  );
+  const foreign = await leave(own);
+  const refused = await atConsole(await sessionOf(sql, xenia)).get(foreign.to);
+  t.equal(wayBack(refused), "/status/incidents?problem=denied");
+  const form = await visitor.with(own).get("/status/incidents?problem=denied");
+  t.match(form.text, /has no access to this page[^]*enter\?next=%2Fstatus%2Fincidents&amp;again=1/);
+  const second = await sessionOf(sql, otto);
+  const other = cookieOf((await enterAs(second, own)).done);
+  t.equal(await readsAt(own, visitor.with({ cookie: other })), 200);
+  const asSecond = atConsole(second).with({ "sec-fetch-site": "same-origin" });
+  const signedOut = await asSecond.delete("/api/v1/sessions/current");
+  t.equal(signedOut.status, 204);
+  t.equal(await readsAt(own, visitor.with({ cookie: other })), 401, "after signing out");
+  t.equal(await readsAt(custom, member), 200, "the other browser reads on");
+  await sql`delete from memberships where user_id = ${otto.userId}`;
+  await requireRefusals(t, {
+    "a reader who signed out": visitor.with({ cookie: other }),
+    "a former member": member,
+    "a former member with a session": atConsole(session).with({ host: publicHost }),
+    "an owner of another organisation": visitor.with({ cookie: `_sm_session=${await sessionOf(sql, xenia)}` }),
+    "a reader by password": reader,
+  });
+});
+
+t.test("a link by mail opens a page for the domains of its list", async (t) => {
+  await setAccess({ mode: "email_domains", email_domains: ["ACME.example", "müller.example"] });
+  await waitFor("the new form", async () => (await visitor.with(own).get("/status")).text.includes('type="email"'));
+  const from = (n: number) => visitor.with({ ...own, "x-forwarded-for": `203.0.113.${n}` });
+  const post = async (client: Client, path: string, fields: Record<string, string>) =>
+    await client.send("POST", path, {
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+      body: new URLSearchParams(fields).toString(),
+    });
+  const request = async (email: string, n: number) =>
+    await post(from(n), "/status/access", { email, next: "/status/incidents" });
+  const received = () => mailbox.mails.map(({ to }) => to[0]);
+  const sent = { status: 303, headers: { location: "/status/incidents?sent=1", "set-cookie": undefined } };
+  const foreign = ["a@sub.acme.example", "a@acme.example.evil.example", "a@evilacme.example", "a@xn--mller.example"];
+  for (const [n, email] of foreign.entries()) matchObject(t, await request(email, n), sent, email);
+  for (const [n, email] of ["Ann+status@Acme.Example", "a@MÜLLER.example"].entries())
+    matchObject(t, await request(email, 20 + n), sent, email);
+  await waitFor("two mails", async () => mailbox.mails.length === 2);
+  matchObject(
+    t,
+    received()
+      .map((to) => to!.toLowerCase())
+      .sort(),
+    [/^a@/, "ann+status@acme.example"],
+  );
+  const words = mailbox.mails.find(({ to }) => to[0]!.startsWith("A"))!.text;
+  t.match(words, `Subject: Your link to the status page at vault.${base}`);
+  const link = new RegExp(`http://vault\\.${base}(/status/access/[\\w-]{43})`).exec(words)![1]!;
+  t.notMatch(words, secrets, "the mail names nothing of the page");
+  for (const _scan of [1, 2]) {
+    const page = await visitor.with(own).get(link);
+    matchObject(t, page, { status: 200, headers: { "referrer-policy": "no-referrer", "set-cookie": undefined } });
+    t.match(page.text, `<form method="post" action="${link}">`, "a scanner uses nothing up");
+    t.strictSame(leaksOf(page, link), []);
+  }
+  const opened = await post(visitor.with(own), link, {});
+  matchObject(t, opened, { status: 303, headers: { location: "/status" } });
+  const ann = visitor.with({ cookie: cookieOf(opened) });
+  t.equal(await readsAt(own, ann), 200);
+  t.match((await post(visitor.with(own), link, {})).headers.location, /problem=expired/, "a link counts once");
+  t.equal((await visitor.with(own).post(link)).status, 401);
+  t.match((await visitor.with(own).get(link)).headers.location, /problem=expired/);
+  const forged = cookieOf(opened).replace(/(=\d+\.)[\w-]+/, `$1${Buffer.from("evil.example").toString("base64url")}`);
+  t.equal(await readsAt(own, visitor.with({ cookie: forged })), 401, "the domain is signed");
+  for (const n of [30, 31, 32, 33, 34]) matchObject(t, await request(`ann+${n}@acme.example`, n), sent);
+  matchObject(t, await request("not an address", 40), { headers: { location: /problem=input$/ } });
+  // As after ten requests.
+  await sql`update counters set count = 10 where key like 'page_links:%'`;
+  matchObject(t, await request("b@acme.example", 20), { headers: { location: /problem=limit$/ } });
+  await waitFor("the mails of one mailbox", async () => mailbox.mails.length >= 6);
+  matchObject(t, await request("last@acme.example", 50), sent);
+  await waitFor("the last mail", async () => received().includes("last@acme.example"));
+  t.equal(received().filter((to) => to!.toLowerCase().startsWith("ann+")).length, 5, "five a day and mailbox");
+  await setAccess({ mode: "email_domains", email_domains: ["müller.example"] });
+  await waitFor("the domain to be off the list", async () => (await readsAt(own, ann)) === 401);
+  const late = /access\/([\w-]{43})/.exec(mailbox.mails.at(-1)!.text)![1]!;
+  t.match((await post(visitor.with(own), `/status/access/${late}`, {})).headers.location, /problem=expired/);
+  await requireRefusals(t, {
+    "a reader whose domain is off the list": ann,
+    "a reader with a forged domain": visitor.with({ cookie: forged }),
+    "a reader by password": reader,
+  });
+});
+
+t.test("groups of the identity provider open a page without a seat, until they are gone", async (t) => {
+  await setAccess({ mode: "groups", groups: ["customers"] });
+  await waitFor("the new form", async () => (await visitor.with(own).get("/status")).text.includes("/enter?next"));
+  const person = (...roles: string[]) => {
+    idp.person = { sub: "kim", email: "kim@example.net", email_verified: true, realm_access: { roles } };
+  };
+  const cookiesOf = ({ headers }: Answer) => (headers["set-cookie"] ?? []).map((one) => one.split(";")[0]!);
+  /** Signs in with the provider; returns the way back to the page, and the cookies of the console's host. */
+  const signIn = async (to: string) => {
+    const begun = await visitor.with({ accept: "text/html" }).get(to);
+    let at = new URL(begun.headers.location!);
+    const jar = new Map<string, string>();
+    while (at.hostname === "127.0.0.1") {
+      const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
+      const answer = await fetch(at, { redirect: "manual", headers: cookie === "" ? {} : { cookie } });
+      for (const line of answer.headers.getSetCookie()) {
+        const [, name, value] = /^([^=]+)=([^;]*)/.exec(line)!;
+        jar.set(name!, value!);
+      }
+      at = new URL(answer.headers.get("location")!, at);
+    }
+    const called = await visitor.with({ cookie: cookiesOf(begun).join("; ") }).get(pathOf(at.href));
+    const cookies = cookiesOf(called).filter((one) => one.startsWith("_sm_session_reader="));
+    return { called, console: visitor.with({ accept: "text/html", cookie: cookies.join("; ") }) };
+  };
+  const enter = async (at: { host: string }, more = "") => {
+    const { browser, to } = await leave(at, more);
+    const { called, console } = await signIn(to);
+    const answer = await console.get(called.headers.location!);
+    return { browser, answer, console };
+  };
+  const seats = async () => (await sql`select count(*)::int as users from users`)[0];
+  const before = await seats();
+  person("staff");
+  const denied = await enter(own);
+  t.equal(wayBack(denied.answer), "/status/incidents?problem=denied");
+  person("staff", "customers");
+  const { browser, answer, console } = await enter(custom);
+  const done = await comeBack(custom, browser, wayBack(answer));
+  const kim = visitor.with({ cookie: cookieOf(done) });
+  t.equal(await readsAt(custom, kim), 200);
+  t.equal((await console.get("/status/vault")).status, 200, "at the console's host, too");
+  t.strictSame(await seats(), before, "nobody became a user");
+  const [ends] = await sql<{ soon: boolean }[]>`
+    select max(expires_at) < now() + interval '12 hours 1 second' as soon from page_readers`;
+  t.ok(ends!.soon, "for twelve hours at most");
+  await setAccess({ mode: "groups", groups: ["partners"] });
+  await waitFor("the group to be off the list", async () => (await readsAt(custom, kim)) === 401);
+  await setAccess({ mode: "groups", groups: ["customers"] });
+  await waitFor("the group to be back", async () => (await readsAt(custom, kim)) === 200);
+  person("staff");
+  await enter(own, "&again=1");
+  t.equal(await readsAt(custom, kim), 401, "groups that are gone at the next sign-in end all access");
+  person("customers");
+  await enter(own, "&again=1");
+  t.equal(await readsAt(custom, kim), 200);
+  await sql`update reader_sessions set expires_at = now()`;
+  idp.refuses = true;
+  const refused = await enter(own);
+  t.equal(wayBack(refused.answer), "/status/incidents?problem=provider");
+  await requireRefusals(t, {
+    "a person whose groups are to be read again": kim,
+    "that person at the console's host": console,
+    "a member": atConsole(await sessionOf(sql, olga)),
+  });
 });

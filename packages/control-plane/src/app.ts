@@ -90,6 +90,7 @@ import { maintenancePages } from "./alerting/maintenance/pages.ts";
 import { cachedReplies } from "./publishing/public/cached-replies.ts";
 import { customDomains } from "./publishing/public/domains.ts";
 import { logoFiles } from "./publishing/public/logo-files.ts";
+import { enterPages } from "./publishing/public/enter-pages.ts";
 import { publicPages } from "./publishing/public/pages.ts";
 import { followPageWrites } from "./publishing/public/service.ts";
 import { shareViewRoutes } from "./publishing/public/share-api.ts";
@@ -250,6 +251,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     dashboardPages,
     declaredPages,
     partsPages,
+    enterPages(providers),
     publicPages,
     shareViewPages,
   ] as const;

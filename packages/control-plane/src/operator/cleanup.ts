@@ -13,6 +13,7 @@ import { sweepOAuth } from "../access/oauth/service.ts";
 import { sweepFlows } from "../access/sign-in/service.ts";
 import { sweepRuns } from "../monitoring/pipeline/engine.ts";
 import { sweepPings } from "../monitoring/heartbeats/service.ts";
+import { sweepReaders } from "../publishing/page-access/service.ts";
 import { deleteEndedCounters } from "../platform/db/counters.ts";
 import { sweepSubscribers } from "../publishing/subscribers/engine.ts";
 
@@ -49,6 +50,7 @@ export async function sweep(system: System): Promise<void> {
   await sweepFlows(system);
   await sweepOAuth(system);
   await sweepSubscribers(system);
+  await sweepReaders(system);
   await deleteEndedCounters(system.sql, new Date(system.clock.now()));
   await sweepRuns(system);
   await sweepTombstones(system);

@@ -444,6 +444,20 @@ t.test("the password of a private page is never read back; without it, or withou
   t.strictSame(exported.document["status_pages"], {
     main: { slug: "private", name: "P", access: { mode: "password", title: "Safe" } },
   });
+  const members = page({ access: { mode: "members" } });
+  await apply(ctx, members);
+  t.strictSame((await planOf(ctx, members)).changes, []);
+  t.strictSame((await exportOf(ctx, {})).document["status_pages"], {
+    main: { slug: "private", name: "P", access: { mode: "members" } },
+  });
+  for (const missing of [
+    { mode: "email_domains", email_domains: ["acme.example"] },
+    { mode: "groups", groups: ["customers"] },
+  ])
+    matchObject(t, await refusal(t, () => planOf(ctx, page({ access: missing }))), {
+      message: /set (?:email\.smtp_url|auth\.oidc)/,
+      field: "/document/status_pages/main/access/mode",
+    });
 });
 
 t.test("components without a monitor: the state is initial only, names keep their history", async (t) => {

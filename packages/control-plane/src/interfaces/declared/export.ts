@@ -271,6 +271,9 @@ function monitorBody(row: StoredMonitor, exporting: Exporting): Json {
   };
 }
 
+/** Fields of an access that a file leaves out. */
+const usualAccess: Json = { email_domains: [], groups: [], open_networks: [], keep_subscribers: false };
+
 function pageBody(row: StoredPage, { keys }: Exporting): Json {
   const usual = pageRules({ slug: row.slug, name: row.name }) as unknown as Json;
   const texts = (component: StoredPage["components"][number]): Json =>
@@ -291,9 +294,7 @@ function pageBody(row: StoredPage, { keys }: Exporting): Json {
         subscriptions_enabled: row.subscriptions_enabled,
         branding: but(row.branding as unknown as Json, usual),
         // Without its password, which nobody reads back: an apply keeps the stored one.
-        access: isPrivate(row)
-          ? { mode: row.access.mode, ...but(row.access, { open_networks: [], keep_subscribers: false }) }
-          : undefined,
+        access: isPrivate(row) ? { mode: row.access.mode, ...but(row.access, usualAccess) } : undefined,
         publish: row.publish.mode === "always" ? undefined : but(row.publish, { after_minutes: null }),
         custom_domain: row.custom_domain,
         components: row.components.map((component) => {

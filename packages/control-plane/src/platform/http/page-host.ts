@@ -13,7 +13,13 @@ const visitorFiles = /^\/(?:healthz|readyz|favicon\.ico|robots\.txt|llms\.txt)$/
 export type PageHost = { slug: string | null; path?: string } | { pageId: string };
 
 /** Folders below /status, which are no slugs. */
-export const reservedSlugs: ReadonlySet<string> = new Set(["access", "incidents", "subscribe", "subscriptions"]);
+export const reservedSlugs: ReadonlySet<string> = new Set([
+  "access",
+  "enter",
+  "incidents",
+  "subscribe",
+  "subscriptions",
+]);
 
 type HostConfig = Pick<Config, "server" | "tenancy" | "public_status">;
 

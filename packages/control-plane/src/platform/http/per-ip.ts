@@ -32,7 +32,8 @@ export function apiPerIp({ enabled, per_second, burst }: Config["api"]["rate_lim
   };
 }
 
-const providerPath = "sign-in/(?:github|google|oidc)(?:/callback)?";
+/** Paths whose GET starts a sign-in; `/status/enter` is that of the readers of a status page. */
+const providerPath = "(?:sign-in/(?:github|google|oidc)(?:/callback)?|status/enter)";
 const credentialPath = "api/v1/(?:auth/magic-link|sessions(?:/current/verify|/passkey)?|invitations/accept)";
 const providers = new RegExp(`^/${providerPath}/?$`, "i");
 const signInPath = new RegExp(`^/(?:sign-in|${providerPath}|${credentialPath})/?$`, "i");

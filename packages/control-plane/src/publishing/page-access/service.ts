@@ -10,10 +10,14 @@ import { countEvent, takeBackEvent } from "../../platform/db/counters.ts";
 import { addressKey, visitorAddress } from "../../platform/http/per-ip.ts";
 import { rateLimited } from "../../platform/http/throttle.ts";
 import { isPasswordOf, type PageRow } from "../status-pages/service.ts";
-import { hasReaderCookie, readerCookie } from "./cookie.ts";
+import { provenBy, readerCookie } from "./cookie.ts";
+import * as queries from "./queries.ts";
 import { hasReaderToken } from "./reader-key.ts";
+import { isReader } from "./readers.ts";
 
+export { isLink, requestLink, useLink } from "./mail-links.ts";
 export { readerKeys } from "./reader-key.ts";
+export { bindBrowser, hostOf, isAtPageHost, proofAtConsole, readerCode, redeemCode } from "./readers.ts";
 
 /** Wrong passwords of a visitor for a page within a minute. */
 const maxWrong = 10;
@@ -33,9 +37,18 @@ export async function mayRead(system: System, http: Context, page: PageRow): Pro
   return (
     isInOpenNetwork(system, http, page) ||
     hasReaderToken(system, http, page) ||
-    (await hasReaderCookie(system, http, page)) ||
+    (await hasProven(system, http, page)) ||
     (await hasConsoleToken(system, http, page))
   );
+}
+
+/** Whether the visitor has proven what the mode of the page asks for. */
+async function hasProven(system: System, http: Context, page: PageRow): Promise<boolean> {
+  const { mode, email_domains: domains } = page.access;
+  if (mode === "members" || mode === "groups") return await isReader(system, http, page);
+  const proven = await provenBy(system, http, page);
+  if (proven === null) return false;
+  return proven === "password" ? mode === "password" : mode === "email_domains" && domains.includes(proven.mailDomain);
 }
 
 const lists = new WeakMap<object, BlockList>();
@@ -75,6 +88,11 @@ export async function enterWithPassword(
     if (exceeded !== null) throw rateLimited(cap.scope, exceeded.leftMs, { limit: maxWrong });
     if (!(await isPasswordOf(system, page, password))) throw noAccess("The password is wrong.");
     await takeBackEvent(system.sql, cap);
-    return await readerCookie(system, page);
+    return await readerCookie(system, page, "password");
   });
+}
+
+/** Deletes codes, readers and links that are over. */
+export async function sweepReaders({ sql, clock }: System): Promise<void> {
+  await queries.deleteOver(sql, new Date(clock.now()));
 }

@@ -8,8 +8,9 @@ import { gateHeaders } from "../../platform/http/page-host.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import { type PageRow, pageToPreview, visitedPage } from "../status-pages/service.ts";
 import type { Language } from "../languages/schema.ts";
-import { askedLanguage, preferredLanguage, textsOf } from "../languages/service.ts";
+import { askedLanguage, preferredLanguage, type Texts, textsOf } from "../languages/service.ts";
 import { recentDays, type ServedStatus } from "./compute.ts";
+import { type AccessProblem, accessProblems } from "./access-paths.ts";
 import { admitted, refusedPage } from "./gate.ts";
 import type { PublicIncident, PublicStatus } from "./schema.ts";
 import { listedUpdates } from "./queries.ts";
@@ -89,10 +90,10 @@ function spokenIn({ branding }: PageRow, { http, query }: Pick<PageCall<"page">,
 function accessForm(page: PageRow, call: Pick<PageCall<"page">, "http" | "query">, base: string) {
   const { access } = page;
   const { http } = call;
-  const problem = call.query["problem"];
   const { language } = spokenIn(page, call);
   const texts = textsOf(language).access;
   const words = wordsOf({ language, timezone: "UTC" });
+  const problem = accessProblems.find((one) => one === call.query["problem"]) ?? null;
   return {
     view: "public/access" as const,
     status: 401,
@@ -103,16 +104,23 @@ function accessForm(page: PageRow, call: Pick<PageCall<"page">, "http" | "query"
       texts,
       heading: access.title ?? texts.heading,
       next: pathOf(http),
-      problem: problem === "wrong" || problem === "limit" ? problem : null,
+      mode: access.mode,
+      sent: access.mode === "email_domains" && call.query["sent"] === "1",
+      email: textsOf(language).subscription.email,
+      problem: problem === null ? null : problemText(textsOf(language), problem, access.mode),
+      again: problem === "denied",
     },
     headers: { "WWW-Authenticate": "Bearer", "X-Robots-Tag": "noindex" } as Record<string, string>,
   };
 }
 
+const problemText = ({ access, subscription }: Texts, problem: AccessProblem, mode: string): string =>
+  problem === "limit" && mode === "email_domains" ? subscription.limit : access[problem];
+
 /** The requested path with its query, to come back to. */
 function pathOf(http: Context): string {
   const { pathname, searchParams } = new URL(http.originalUrl, "http://page.invalid");
-  for (const own of ["problem", "fragment"]) searchParams.delete(own);
+  for (const own of ["problem", "sent", "fragment"]) searchParams.delete(own);
   return searchParams.size === 0 ? pathname : `${pathname}?${searchParams}`;
 }
 

@@ -2,10 +2,30 @@ import Type, { type Static } from "typebox";
 import { Line } from "@statusmesh/shared/text";
 import { Closed, Flag, nullable, OneOf } from "../../platform/http/wire.ts";
 
-const accessModes = ["public", "password"] as const;
+const accessModes = ["public", "password", "members", "email_domains", "groups"] as const;
+export type AccessMode = (typeof accessModes)[number];
 
 const fields = {
-  mode: OneOf(accessModes, "public: everybody; password: who knows the password of the page", "public"),
+  mode: OneOf(
+    accessModes,
+    "public: everybody; password: who knows the password of the page; members: members of the organisation; " +
+      "email_domains: who opens a link sent to an address of these domains; groups: who is in one of these groups at " +
+      "the identity provider (auth.oidc)",
+    "public",
+  ),
+  email_domains: Type.Array(
+    Type.String({ minLength: 1, maxLength: 253, description: "A domain of addresses", examples: ["acme.example"] }),
+    {
+      maxItems: 100,
+      description: "Domains of the mode email_domains. A subdomain is another domain",
+      examples: [["acme.example"]],
+    },
+  ),
+  groups: Type.Array(Line({ minLength: 1, maxLength: 200, description: "A group, as the provider names it" }), {
+    maxItems: 100,
+    description: "Groups of the mode groups, in the claim auth.oidc.groups_claim",
+    examples: [["customers"]],
+  }),
   open_networks: Type.Array(
     Type.String({
       maxLength: 50,
@@ -47,6 +67,8 @@ export const AccessInput = Closed(
         examples: ["correct horse battery staple"],
       }),
     ),
+    email_domains: Type.Optional(Type.Unsafe<string[]>({ ...fields.email_domains, default: [] })),
+    groups: Type.Optional(Type.Unsafe<string[]>({ ...fields.groups, default: [] })),
     open_networks: Type.Optional(Type.Unsafe<string[]>({ ...fields.open_networks, default: [] })),
     keep_subscribers: Type.Optional(Type.Unsafe<boolean>({ ...fields.keep_subscribers, default: false })),
     title: Type.Optional(Type.Unsafe<string | null>({ ...fields.title, default: null })),

@@ -9,20 +9,53 @@ import { atMost, getOrMake } from "../../platform/caches.ts";
 import type { Ctx, System } from "../../platform/context.ts";
 import { type Counter, openCounter } from "../../platform/http/counter.ts";
 import { refuseOver } from "../../platform/http/throttle.ts";
-import type { Access, AccessInput } from "./access-schema.ts";
+import type { Access, AccessInput, AccessMode } from "./access-schema.ts";
+import { mailDomain } from "./mail-domain.ts";
 import type { StatusPageRow } from "./queries.ts";
 
 /** A longer text is no password of a page; code units. */
 const maxTyped = 512;
 
-const publicAccess: Access = { mode: "public", open_networks: [], keep_subscribers: false, title: null };
+const publicAccess: Access = {
+  mode: "public",
+  email_domains: [],
+  groups: [],
+  open_networks: [],
+  keep_subscribers: false,
+  title: null,
+};
 
 /** Fields that the stored access lacks take their default. */
 export const completeAccess = (stored: Partial<Access> | undefined): Access => ({ ...publicAccess, ...stored });
 
-/** The access that an input asks for, without its password. Throws INVALID_BODY for a bad network. */
-export function accessRules(input: AccessInput | undefined): Access {
+/** What this installation lacks for a mode; null for nothing. */
+export function missingFor(mode: AccessMode, { auth, email }: Config): string | null {
+  if (mode === "email_domains" && email.smtp_url === "")
+    return "Links are sent by mail, and there is no mail server: set email.smtp_url, or choose another mode.";
+  if (mode === "groups" && !(auth.required && auth.enabled_methods.includes("oidc")))
+    return "Groups come from the identity provider, and none is set up: set auth.oidc, or choose another mode.";
+  if (mode === "members" && !auth.required)
+    return "Nobody signs in to this installation (auth.required is false): choose another mode.";
+  return null;
+}
+
+/**
+ * The access that an input asks for, without its password. `before`: the present mode, which stays when the
+ * installation lacks something for it. Throws INVALID_BODY.
+ */
+export function accessRules(input: AccessInput | undefined, config: Config, before: AccessMode | null): Access {
   const { password: _, ...wanted }: AccessInput = input ?? publicAccess;
+  const missing = wanted.mode === before ? null : missingFor(wanted.mode, config);
+  if (missing !== null) throw invalid(missing, "/access/mode");
+  const domains = (wanted.email_domains ?? []).map((text, at) => {
+    const domain = mailDomain(text);
+    if (domain === null) throw invalid(`${text} is no domain of addresses; write acme.example.`, domainAt(at));
+    return domain;
+  });
+  if (wanted.mode === "email_domains" && domains.length === 0)
+    throw invalid("Name at least one domain, like acme.example.", "/access/email_domains");
+  if (wanted.mode === "groups" && (wanted.groups ?? []).length === 0)
+    throw invalid("Name at least one group of the identity provider.", "/access/groups");
   for (const [at, network] of (wanted.open_networks ?? []).entries()) {
     try {
       addressList([network]);
@@ -30,8 +63,11 @@ export function accessRules(input: AccessInput | undefined): Access {
       throw invalid(`${messageOf(error)}; write 192.0.2.17 or 192.0.2.0/24.`, `/access/open_networks/${at}`);
     }
   }
-  return completeAccess(wanted);
+  const groups = [...new Set(wanted.groups)];
+  return completeAccess({ ...wanted, email_domains: [...new Set(domains)], groups });
 }
+
+const domainAt = (at: number): string => `/access/email_domains/${at}`;
 
 /** What is stored of the access of a page. */
 export type StoredAccess = Pick<StatusPageRow, "access" | "access_password" | "access_revision">;
@@ -44,9 +80,13 @@ export interface NewAccess {
 }
 
 /** Checks an input and hashes its password. Throws INVALID_BODY and RATE_LIMITED. */
-export async function newAccess(ctx: Ctx, input: AccessInput | undefined): Promise<NewAccess | null> {
+export async function newAccess(
+  ctx: Ctx,
+  input: AccessInput | undefined,
+  before: AccessMode | null = null,
+): Promise<NewAccess | null> {
   if (input === undefined) return null;
-  const access = accessRules(input);
+  const access = accessRules(input, ctx.config, before);
   const { password } = input;
   const hash =
     password === undefined ? null : await withPlace(`user ${ctx.userId}`, true, () => hashPassword(ctx, password));

@@ -56,6 +56,13 @@ export async function selectDue(sql: Db, verified: Date, pending: Date, limit: n
     order by d.checked_at nulls first, d.page_id limit ${limit}`;
 }
 
+/** True when the page has proved the domain. */
+export const isProved = async (sql: Db, pageId: string, domain: string): Promise<boolean> =>
+  await anyOf(
+    sql,
+    sql`from status_page_domains where page_id = ${pageId} and domain = ${domain} and verified_at is not null`,
+  );
+
 /** Slug and proved domain (null for none) of every published page. */
 export async function selectPublishedNames(sql: Db) {
   return await sql<{ slug: string; domain: string | null }[]>`

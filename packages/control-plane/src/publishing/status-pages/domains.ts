@@ -6,6 +6,7 @@ import { hourMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, requireOwner, type System } from "../../platform/context.ts";
 import { newToken } from "../../platform/crypto/token.ts";
+import { pageOfName } from "../../platform/http/page-host.ts";
 import { isoOrNull } from "../../platform/http/wire.ts";
 import * as queries from "./domain-queries.ts";
 import { findPage } from "./find.ts";
@@ -79,6 +80,18 @@ export async function checkDomain(ctx: Ctx, pageId: string): Promise<void> {
   if (row !== null) await check(ctx, row);
   const { verified = false, error = null } = (await domainOf(ctx, pageId)) ?? {};
   await record(ctx, { resourceId: pageId, after: { custom_domain: row?.domain ?? null, verified, error } });
+}
+
+/**
+ * True for the host of a page: below `public_status.base_domain`, or its proved domain. `host` is in its one spelling.
+ */
+export async function isHostOf(
+  { sql, config }: System,
+  { id, slug }: { id: string; slug: string },
+  host: string,
+): Promise<boolean> {
+  const page = pageOfName(host, config);
+  return page === null ? await queries.isProved(sql, id, host) : "slug" in page && page.slug === slug;
 }
 
 /** Looks again at records: proved ones daily, the others every 10 min. Returns whether there was any. For the job. */

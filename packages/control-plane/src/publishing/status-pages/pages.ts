@@ -6,7 +6,7 @@ import { subscriberCounts } from "../subscribers/service.ts";
 import { languages } from "../languages/schema.ts";
 import { textsOf } from "../languages/service.ts";
 import { manualStates } from "./schema.ts";
-import { getPage, listComponents, listPages, listReaderTokens } from "./service.ts";
+import { getPage, listComponents, listPages, listReaderTokens, missingFor } from "./service.ts";
 
 const pageSize = 50;
 /** Monitors that the builder offers at once; a search narrows them. */
@@ -35,6 +35,12 @@ export const statusPagesPages = [
       page: await getPage(ctx, params["id"]!),
       owner: ctx.role === "owner",
       tokens: ctx.role === "owner" ? (await listReaderTokens(ctx, params["id"]!, { limit: 50, offset: 0 })).items : [],
+      missing: {
+        members: missingFor("members", ctx.config),
+        email_domains: missingFor("email_domains", ctx.config),
+        groups: missingFor("groups", ctx.config),
+      },
+      provider: ctx.config.auth.oidc.name,
       outside: ctx.role === "owner" ? (await subscriberCounts(ctx, params["id"]!)).outside : 0,
     },
   })),

@@ -44,12 +44,14 @@ export {
 export {
   checkDomain,
   domainRules,
+  isHostOf,
   type PublishedNames,
   publishedNames,
   recheckDomains,
   verifiedDomains,
 } from "./domains.ts";
-export { accessRules, isPasswordOf, isPrivate, pagesWithPasswords } from "./access.ts";
+export { accessRules, isPasswordOf, isPrivate, missingFor, pagesWithPasswords } from "./access.ts";
+export { domainOfAddress, mailboxKey } from "./mail-domain.ts";
 export { type LogoFileRow } from "./logo-queries.ts";
 export { publishRules } from "./publish.ts";
 export { createReaderToken, listReaderTokens, revokeReaderToken, touchReaderToken } from "./reader-tokens.ts";
@@ -160,8 +162,8 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
 export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): Promise<StatusPage> {
   requireOwner(ctx, "status_page:write");
   if (patch.slug !== undefined) refuseReserved(patch.slug);
-  if (patch.access !== undefined) await findPage(ctx, id);
-  const access = await newAccess(ctx, patch.access);
+  const mode = patch.access === undefined ? null : (await findPage(ctx, id)).access.mode;
+  const access = await newAccess(ctx, patch.access, mode);
   return await inTransaction(ctx, async (own) => {
     const before = await lockedPage(own, id);
     const after: queries.StatusPageRow = {
@@ -178,8 +180,8 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
     after.private_since = isPrivate(after) ? (before.private_since ?? after.updated_at) : null;
     if (patch.custom_domain !== undefined) await setDomain(own, id, patch.custom_domain);
     await unlessTaken(queries.updatePage(own.sql, after), (cause) => slugTaken(after.slug, cause));
-    const { mode } = after.publish;
-    if (before.publish_since !== null && mode !== before.publish.mode && mode !== "manual")
+    const { mode: publishing } = after.publish;
+    if (before.publish_since !== null && publishing !== before.publish.mode && publishing !== "manual")
       await keepUnpublished(own.sql, ctx.orgId, id, before.publish_since);
     if (after.access.mode !== before.access.mode) await deleteReaderTokensOf(own.sql, ctx.orgId, id);
     if (isPrivate(after) && !isPrivate(before)) await readdressLogos(own.sql, ctx.orgId, id);
@@ -266,6 +268,16 @@ export async function servedPage(system: Visit): Promise<PageRow | null> {
 /** A page of any organisation, published or not; null for an absent one. Public, without scopes. */
 export const pageWithId = async ({ sql }: System, id: string): Promise<PageRow | null> =>
   complete(await queries.selectPageOfAny(sql, id));
+
+/**
+ * The published page of a request at the console's host or at its own, also where pages are not served below /status.
+ * Null for none.
+ */
+export async function pageToEnter(system: Visit): Promise<PageRow | null> {
+  const { sql, pageId: id, pageSlug: slug } = system;
+  if (id !== undefined) return complete(await queries.selectPublishedPage(sql, { id }));
+  return typeof slug === "string" ? complete(await queries.selectPublishedPage(sql, { slug })) : null;
+}
 
 /** The page that the gate has given access to. */
 export const visitedPage = (visit: PageVisit): PageRow => visit.page as PageRow;

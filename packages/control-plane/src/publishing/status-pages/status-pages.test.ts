@@ -62,7 +62,14 @@ t.test("a page is created, read, updated and deleted", async (t) => {
     languages: null,
   };
   t.strictSame(made.body, {
-    access: { mode: "public", open_networks: [], keep_subscribers: false, title: null },
+    access: {
+      mode: "public",
+      email_domains: [],
+      groups: [],
+      open_networks: [],
+      keep_subscribers: false,
+      title: null,
+    },
     publish: { mode: "always", after_minutes: null },
     id: made.body.id,
     slug: "acme",

@@ -46,7 +46,7 @@ export function judgePage(
     return null;
   }
   const domain = judge(judging, pointer, () => domainRules(judging.ctx, wanted));
-  const access = judge(judging, pointer, () => declaredAccess(page, stored));
+  const access = judge(judging, pointer, () => declaredAccess(page, stored, judging.ctx));
   const publish = judge(judging, pointer, () => publishRules(page.publish));
   if (branding === undefined || domain === undefined || access === undefined || publish === undefined) return null;
   // The same password would be hashed anew, and end the access of its readers.
@@ -96,9 +96,9 @@ export function judgePage(
 }
 
 /** The access that a page declares; null for none. Throws INVALID_BODY. */
-function declaredAccess({ access }: StatusPageCreate, stored: StoredPage | null) {
+function declaredAccess({ access }: StatusPageCreate, stored: StoredPage | null, { config }: Judging["ctx"]) {
   if (access === undefined) return null;
-  const rules = accessRules(access);
+  const rules = accessRules(access, config, stored?.access.mode ?? null);
   const hasPassword = access.password !== undefined || (stored?.access_password ?? null) !== null;
   if (rules.mode === "password" && !hasPassword)
     throw new AppError("INVALID_BODY", "Set the password that visitors enter.", { field: "/access/password" });
