@@ -664,7 +664,7 @@ t.test("a link by mail opens a page for the domains of its list", async (t) => {
   t.match(words, `Subject: Your link to the status page at vault.${base}`);
   const link = new RegExp(`http://vault\\.${base}(/status/access/[\\w-]{43})`).exec(words)![1]!;
   t.notMatch(words, secrets, "the mail names nothing of the page");
-  for (const _scan of [1, 2]) {
+  for (const _ of [1, 2]) {
     const page = await visitor.with(own).get(link);
     matchObject(t, page, { status: 200, headers: { "referrer-policy": "no-referrer", "set-cookie": undefined } });
     t.match(page.text, `<form method="post" action="${link}">`, "a scanner uses nothing up");
