@@ -228,22 +228,32 @@ export async function keepWatch(sql: Db, now: Date): Promise<Date | null> {
 }
 
 /**
- * Extends every open window and running start to `now` and the grace of its monitor: of all, or of those whose last
- * ping an agent took. Returns how many.
+ * Extends every open window and running start after an absence from `before` to `now`: of all monitors, or of those
+ * whose last ping an agent took. A job has its grace, or what of it was left before, but at least an hour: repeated
+ * absences, such as a restart each night, must not extend a window for ever. Returns how many.
  */
-export async function extendWindows(sql: Db, now: Date, agentId: string | null = null): Promise<number> {
+export async function extendWindows(
+  sql: Db,
+  { before, now }: { before: Date; now: Date },
+  agentId: string | null = null,
+): Promise<number> {
   // Evidence first, in the order of ids, as everything that changes windows locks it.
   const { count } = await sql`
     with locked as (
-      select s.target_id, ${now}::timestamptz + (t.spec ->> 'grace')::float8 * interval '1 ms' as until
+      select s.target_id, w.grace,
+        -- When a report that is late is taken as due: the grace that it had before is not given again.
+        case when h.due_at is not null then greatest(h.due_at, ${now}::timestamptz
+          - least(greatest(${before}::timestamptz - h.due_at, interval '0'), greatest(w.grace - interval '1 hour',
+            interval '0'))) end as due_at,
+        case when h.run_over_at is not null then
+          greatest(h.run_over_at, ${now}::timestamptz + least(w.grace, interval '1 hour')) end as run_over_at
       from target_states s join targets t on t.id = s.target_id join heartbeats h on h.target_id = t.id
-      where h.down_at < ${now}::timestamptz + (t.spec ->> 'grace')::float8 * interval '1 ms'
+      cross join lateral (select (t.spec ->> 'grace')::float8 * interval '1 ms' as grace) w
+      where h.down_at < ${now}::timestamptz + w.grace
         ${agentId === null ? sql`` : sql`and h.agent_id = ${agentId}`}
       order by s.target_id for update of s)
-    update heartbeats h set
-      due_at = greatest(h.due_at, ${now}::timestamptz),
-      run_over_at = case when h.run_over_at is not null then greatest(h.run_over_at, l.until) end,
-      down_at = greatest(h.down_at, l.until), held_until = null
+    update heartbeats h set due_at = l.due_at, run_over_at = l.run_over_at,
+      down_at = greatest(h.down_at, least(l.due_at + l.grace, l.run_over_at)), held_until = null
     from locked l where l.target_id = h.target_id`;
   return count;
 }

@@ -107,6 +107,7 @@ async function followAgent(
   { until, since }: { until: number; since: number },
 ): Promise<void> {
   if (before === null) return;
-  if (before < since - gapMs && until >= since) await heartbeats.extendWindows(sql, new Date(since), agentId);
+  if (before < since - gapMs && until >= since)
+    await heartbeats.extendWindows(sql, { before: new Date(before), now: new Date(since) }, agentId);
   if (before < until - awayMs) await heartbeats.endHolds(sql, agentId);
 }

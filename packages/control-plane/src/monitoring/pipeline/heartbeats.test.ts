@@ -356,6 +356,21 @@ t.test("our own absence is no failure: windows are extended by the grace", async
   t.equal(await statusOf(running), "down");
 });
 
+t.test("a restart each night does not keep a job that is gone from being missed", async (t) => {
+  const job = await make({ period: day, grace: day });
+  await ping(job);
+  await follow();
+  const states: unknown[] = [];
+  for (let nights = 1; nights <= 4; nights++) {
+    await pass(day - 2 * minute);
+    // Away for more than 15 s.
+    clock.advance(2 * minute);
+    await follow();
+    states.push((await heartbeat(job)).state);
+  }
+  t.strictSame(states, ["late", "late", "down", "down"]);
+});
+
 t.test("a rotated token counts for a day, the one before it no longer", async (t) => {
   const first = await make();
   const rotate = async () => {

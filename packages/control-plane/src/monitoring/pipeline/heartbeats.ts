@@ -315,7 +315,7 @@ export async function followHeartbeats(system: System, prepareDays: PrepareDays)
   await inTransaction(system, async ({ sql }) => {
     const before = await heartbeats.keepWatch(sql, new Date(now));
     if (before === null || now - before.getTime() <= gapMs) return;
-    const extended = await heartbeats.extendWindows(sql, new Date(now));
+    const extended = await heartbeats.extendWindows(sql, { before, now: new Date(now) });
     if (extended > 0)
       system.log.info(
         { heartbeats: extended, away_ms: now - before.getTime() },
