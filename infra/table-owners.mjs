@@ -124,6 +124,19 @@ export const folders = {
       "owners of a failing channel, and the person of a device": ["memberships", "users"],
     },
   },
+  "publishing/entries": {
+    owns: [],
+    joins: {
+      "published incidents of a page by their cause": [
+        "incident_publications",
+        "incidents",
+        "status_page_components",
+        "status_pages",
+        "target_dependencies",
+        "targets",
+      ],
+    },
+  },
   "publishing/subscribers": {
     owns: ["subscriber_deliveries", "subscriber_departures", "subscriber_messages", "subscribers"],
     joins: {

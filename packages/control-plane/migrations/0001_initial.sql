@@ -1775,15 +1775,25 @@ create table subscriber_messages (
   id          uuid primary key,
   org_id      uuid not null references orgs on delete cascade,
   page_id     uuid not null references status_pages on delete cascade,
-  key         text not null,
-  incident_id uuid,
+  key          text not null,
+  -- The incidents that it is about; none for maintenance.
+  incident_ids uuid[] not null,
   target_ids  uuid[] not null,
   content     jsonb not null,
   at          timestamptz not null,
   created_at  timestamptz not null,
+  -- True where it ends what its incidents began: their entry is over, or withdrawn.
+  is_end      boolean not null,
+  -- The message of the same entry that is sent in its place; then it has no deliveries.
+  merged_into uuid references subscriber_messages on delete cascade,
+  -- The event of an end that waits for the end of its entry; then it has no deliveries.
+  waiting     uuid,
   unique (page_id, key)
 );
 create index subscriber_messages_by_time on subscriber_messages (created_at);
+create index subscriber_messages_by_incident on subscriber_messages using gin (incident_ids);
+create index subscriber_messages_merged on subscriber_messages (merged_into) where merged_into is not null;
+create index subscriber_messages_waiting on subscriber_messages (waiting) where waiting is not null;
 
 create table subscriber_deliveries (
   message_id    uuid not null references subscriber_messages on delete cascade,

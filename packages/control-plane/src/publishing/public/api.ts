@@ -67,7 +67,7 @@ export const publicRoutes: Route[] = [
   route("GET", "/api/public/v1/incidents.rss", {
     ...shared,
     summary: "Incidents as RSS 2.0",
-    description: "Those of GET /api/public/v1/incidents. The description of an item is its latest update.",
+    description: "Incidents of one cause are one item. The description of an item is its latest update.",
     mediaType: "application/rss+xml",
     replies: { 200: Text("RSS 2.0", '<rss version="2.0">…</rss>') },
     handle: async ({ ctx }) => text(incidentsFeed(await service.servedStatus(ctx), await pageAddress(ctx))),
@@ -79,7 +79,7 @@ export const publicRoutes: Route[] = [
     mediaType: "text/markdown",
     replies: { 200: Text("Markdown", "# Acme") },
     errors: ["RATE_LIMITED"],
-    handle: async ({ ctx }) => text(llmsText(await service.publicStatus(ctx), await pageAddress(ctx))),
+    handle: async ({ ctx }) => text(llmsText(await service.servedStatus(ctx), await pageAddress(ctx))),
   }),
   route("GET", "/api/public/v1/maintenance", {
     ...shared,

@@ -34,13 +34,11 @@ import * as queries from "./queries.ts";
 import type { PublicComponent, PublicIncident, PublicMaintenance, PublicStatus } from "./schema.ts";
 import type { Language } from "../languages/schema.ts";
 import { languageOf, type Texts, textsOf } from "../languages/service.ts";
+import { groupsOf, maxIncidents, type Parent, parentsOf, recentDays } from "../entries/service.ts";
+import { entriesJson, type Entry, type EntrySource, presentEntries } from "./entries.ts";
 
 export const historyDays = 90;
-/** Days of which ended incidents are listed. */
-export const recentDays = 30;
 const upcomingDays = 7;
-/** Limits the page of a flapping monitor. Open incidents come first. */
-const maxIncidents = 500;
 
 /** Bytes of a page without components, and of a component: cells of its days, JSON and HTML. */
 const pageBytes = 40_000;
@@ -77,9 +75,13 @@ export interface ServedStatus {
   /** Facts of the monitor behind a component, if there is one, and its number. */
   monitor(componentId: string): Pick<PublicComponentRow, "kind" | "number" | "expires_at">;
   status: PublicStatus;
+  /** Incidents that share a cause, as visitors see them: open ones first, then the newest. */
+  entries: readonly Entry[];
+  /** What the entries are made of, for another language. */
+  entrySource: EntrySource;
 }
 
-/** Computes a page with eight queries. */
+/** Computes a page with nine queries. */
 export async function computeStatus(system: System, page: PageRow): Promise<ServedStatus> {
   const now = system.clock.now();
   const rows = await publicComponents(system, page);
@@ -89,12 +91,13 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
   const monitors = rows.filter((row) => row.state === null);
   const monitorIds = monitors.map((row) => row.id);
   const byId = new Map(rows.map((row) => [row.id, row]));
-  const [probed, imported, spans, incidents, windows] = await Promise.all([
+  const [probed, imported, spans, incidents, windows, parents] = await Promise.all([
     probedTime(system, page.org_id, monitors),
     importedTime(system, page.org_id, monitorIds, since),
     queries.selectSpans(system.sql, page.org_id, page.id, since),
     queries.selectPublicIncidents(system.sql, page.org_id, page.id, new Date(now - recentDays * dayMs), maxIncidents),
     windowsOf(system, page.org_id, monitorIds, { from: since, to: new Date(now + upcomingDays * dayMs) }),
+    parentsOf(system, page.org_id, page.id, new Date(now - recentDays * dayMs)),
   ]);
   // A state that is set manually is known all the time.
   for (const { id, state, created_at: created } of rows)
@@ -112,6 +115,19 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
       ] as const;
     }),
   );
+  const entrySource: EntrySource = {
+    groups: groupedIncidents(incidents, parents),
+    titled: new Set(incidents.filter((one) => one.public_title !== null).map(({ id }) => id)),
+    groupOf: (id) => byId.get(id)?.group ?? null,
+  };
+  const { status, entries } = await presentStatus(system, page, {
+    now,
+    rows,
+    incidents,
+    entrySource,
+    windows,
+    history: (id) => ({ uptime_pct: past.get(id)!.uptimes[historyDays]!, history: past.get(id)!.cells }),
+  });
   return {
     orgId: page.org_id,
     pageId: page.id,
@@ -130,15 +146,25 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     reported: page.publish.mode !== "always",
     publishedAt: (id) => published.get(id) ?? null,
     monitor: (id) => byId.get(id)!,
-    status: await presentStatus(system, page, {
-      now,
-      rows,
-      incidents,
-      windows,
-      history: (id) => ({ uptime_pct: past.get(id)!.uptimes[historyDays]!, history: past.get(id)!.cells }),
-    }),
+    status,
+    entries,
+    entrySource,
   };
 }
+
+/** Ids of the incidents of each entry. */
+const groupedIncidents = (incidents: readonly queries.PublicIncidentRow[], parents: readonly Parent[]): string[][] =>
+  groupsOf(
+    incidents.map((one) => ({
+      id: one.id,
+      componentId: one.component_id,
+      host: one.host,
+      start: one.started_at.getTime(),
+      end: one.ended_at?.getTime() ?? Infinity,
+      shown: one.shown_at.getTime(),
+    })),
+    parents,
+  );
 
 /** Bytes of incidents with their texts, in memory and in replies, roughly. */
 const bytesOf = (incidents: readonly queries.PublicIncidentRow[]): number =>
@@ -165,12 +191,14 @@ async function presentStatus(
     now: number;
     rows: readonly PublicComponentRow[];
     incidents: readonly queries.PublicIncidentRow[];
+    entrySource: EntrySource;
     windows: readonly PageWindowRow[];
     history: (id: string) => Pick<PublicComponent, "uptime_pct" | "history">;
   },
-): Promise<PublicStatus> {
+): Promise<{ status: PublicStatus; entries: Entry[] }> {
   const { now, rows, windows, history } = read;
-  const texts = textsOf(languageOf(page.branding)).page;
+  const all = textsOf(languageOf(page.branding));
+  const texts = all.page;
   const windowOf = presentWindows(new Map(rows.map((row) => [row.id, row.name])));
   const active = windows.filter((window) => window.starts_at.getTime() <= now && window.ends_at.getTime() > now);
   const inMaintenance = new Set(active.flatMap((window) => window.target_ids));
@@ -195,7 +223,10 @@ async function presentStatus(
     return { group: row.group, component };
   });
   const overall = worst(components.map(({ component }) => component.status));
-  return {
+  const active_incidents = await mapInTurns(openIncidents, (row) => presentIncident(row, texts));
+  const recent_incidents = await mapInTurns(ended, (row) => presentIncident(row, texts));
+  const entries = presentEntries(read.entrySource, [...active_incidents, ...recent_incidents], all);
+  const status: PublicStatus = {
     overall: { state: overall, label: texts.banner[overall] },
     generated_at: new Date(now).toISOString(),
     page: {
@@ -205,14 +236,16 @@ async function presentStatus(
       logo_dark_url: logoUrl(system, page.logo_dark_hash),
     },
     groups: grouped(components),
-    active_incidents: await mapInTurns(openIncidents, (row) => presentIncident(row, texts)),
-    recent_incidents: await mapInTurns(ended, (row) => presentIncident(row, texts)),
+    entries: entriesJson(entries),
+    active_incidents,
+    recent_incidents,
     active_maintenance: await mapInTurns(active, (window) => ({ ...windowOf(window), later: [] })),
     upcoming_maintenance: await mapInTurns([...grouping(upcoming, ({ id }) => id).values()], ([next, ...later]) => ({
       ...windowOf(next!),
       later: later.map(timesOf),
     })),
   };
+  return { status, entries };
 }
 
 /** Merged maintenance of this many sets of windows is kept during a computation. */

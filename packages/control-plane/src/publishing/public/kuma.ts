@@ -122,8 +122,8 @@ async function servedAt(visit: PageVisit, slug: string): Promise<ServedStatus> {
 const comma = Buffer.from(",");
 const time = (iso: string): string => iso.replace("T", " ").replace("Z", "");
 
-function pageOf(slug: string, { status, monitor }: ServedStatus) {
-  const [incident] = status.active_incidents;
+function pageOf(slug: string, { status, entries, monitor }: ServedStatus) {
+  const incident = entries.find(({ state }) => state === "open");
   return {
     config: { slug, title: status.page.name, description: status.page.about, published: true },
     incident:

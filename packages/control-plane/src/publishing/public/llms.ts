@@ -1,4 +1,4 @@
-import type { PublicStatus } from "./schema.ts";
+import type { ServedStatus } from "./compute.ts";
 import { componentsOf } from "./service.ts";
 
 /** Incidents and components that are listed; the JSON has all of them. */
@@ -11,8 +11,8 @@ const dataUrl = (pageUrl: string): string => `${pageUrl.replace(/\/status$/, "")
  * The page for language models, as https://llmstxt.org describes it: what it is, how things are, where the data is.
  * `pageUrl` is the address of the page, without a slash at its end.
  */
-export function llmsText(status: PublicStatus, pageUrl: string): string {
-  const { page, overall, generated_at, active_incidents, upcoming_maintenance } = status;
+export function llmsText({ status, entries }: ServedStatus, pageUrl: string): string {
+  const { page, overall, generated_at, upcoming_maintenance } = status;
   const api = dataUrl(pageUrl);
   const section = (title: string, lines: string[]) => (lines.length === 0 ? [] : [`## ${title}`, "", ...lines, ""]);
   return [
@@ -22,12 +22,13 @@ export function llmsText(status: PublicStatus, pageUrl: string): string {
     "",
     ...section(
       "Open incidents",
-      active_incidents
+      entries
+        .filter(({ state }) => state === "open")
         .slice(0, most)
-        .map(
-          ({ id, title, component, status: state, started_at }) =>
-            `- [${line(title)}](${pageUrl}/incidents/${id}): ${line(component.name)}, ${state}, since ${started_at}`,
-        ),
+        .map(({ id, title, components, status: state, started_at }) => {
+          const names = components.slice(0, most).map(({ name }) => name);
+          return `- [${line(title)}](${pageUrl}/incidents/${id}): ${line(names.join(", "))}, ${state}, since ${started_at}`;
+        }),
     ),
     ...section(
       "Components",

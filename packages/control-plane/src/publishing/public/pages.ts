@@ -9,13 +9,14 @@ import { mapInTurns } from "../../platform/process/turns.ts";
 import { type PageRow, pageToPreview, visitedPage } from "../status-pages/service.ts";
 import type { Language } from "../languages/schema.ts";
 import { askedLanguage, preferredLanguage, type Texts, textsOf } from "../languages/service.ts";
-import { recentDays, type ServedStatus } from "./compute.ts";
+import { recentDays } from "../entries/service.ts";
+import type { ServedStatus } from "./compute.ts";
 import { type AccessProblem, accessProblems } from "./access-paths.ts";
+import { type Entry, mostSevere } from "./entries.ts";
 import { admitted, refusedPage } from "./gate.ts";
-import type { PublicIncident, PublicStatus } from "./schema.ts";
 import { listedUpdates } from "./queries.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
-import { componentsOf, publicIncident, servedStatus, statusOf } from "./service.ts";
+import { componentsOf, publicEntry, servedStatus, statusOf } from "./service.ts";
 import { type ComponentState, worst } from "./states.ts";
 import { inLanguage } from "./translated.ts";
 import { affectedSentence, affectedSince, calmSentence, type PageWords, wordsOf, workingLine } from "./words.ts";
@@ -158,13 +159,14 @@ export const publicPages = [
   }),
   visitorPage("/status/incidents/{id}", async ({ ctx, params, query, served: read, language, lang }) => {
     const served = await read();
-    const whole = await publicIncident(ctx, params["id"] ?? "", language);
-    const cut = query["updates"] !== "all" && whole.updates.length > listedUpdates;
-    const incident = cut ? { ...whole, updates: whole.updates.slice(0, listedUpdates) } : whole;
+    const all = query["updates"] === "all";
+    const whole = await publicEntry(ctx, params["id"] ?? "", language, all);
+    const cut = !all && whole.updates.length > listedUpdates;
+    const entry = cut ? { ...whole, updates: whole.updates.slice(0, listedUpdates) } : whole;
     return {
       view: "public/incident",
-      data: { ...frameOf(served, ctx, lang), incident },
-      shared: sharedAt(incident, ctx, lang),
+      data: { ...frameOf(served, ctx, lang), entry },
+      shared: sharedAt(entry, ctx, lang),
       headers: cached(served),
     };
   }),
@@ -272,42 +274,41 @@ function imageOf(src: string | null, size: string | null) {
 const isFine = (state: ComponentState): boolean => state === "operational" || state === "no_data";
 
 /**
- * Incidents by day, newest first: open ones today, ended ones on the day that they began. Today and yesterday are
- * listed without one too, unless an incident of another day lasted into them.
+ * Entries by day, newest first: open ones today, ended ones on the day that they began. Today and yesterday are listed
+ * without one too, unless an entry of another day lasted into them.
  */
-function pastDays(status: PublicStatus, words: PageWords) {
-  const now = Date.parse(status.generated_at);
-  const ended = status.recent_incidents;
-  const all = [...status.active_incidents, ...ended];
-  const days = new Map<string, { name: string; incidents: PublicIncident[] }>();
+function pastDays(entries: readonly Entry[], now: number, words: PageWords) {
+  const days = new Map<string, { name: string; entries: Entry[] }>();
   for (const at of [now, now - dayMs]) {
     const key = words.dayOf(at);
-    const lasted = all.some(
+    const lasted = entries.some(
       ({ started_at, ended_at }) =>
         words.dayOf(started_at) < key && (ended_at === null || words.dayOf(ended_at) >= key),
     );
-    if (at === now || !lasted) days.set(key, { name: words.dayName(at, now), incidents: [] });
+    if (at === now || !lasted) days.set(key, { name: words.dayName(at, now), entries: [] });
   }
-  const today = days.get(words.dayOf(now))!;
-  today.incidents.push(...status.active_incidents);
-  for (const incident of ended) {
-    const key = words.dayOf(incident.started_at);
-    const own = days.get(key);
-    if (own === undefined) days.set(key, { name: words.dayName(incident.started_at, now), incidents: [incident] });
-    else own.incidents.push(incident);
+  for (const entry of entries) {
+    const at = entry.state === "open" ? now : entry.started_at;
+    getOrMake(days, words.dayOf(at), () => ({ name: words.dayName(at, now), entries: [] })).entries.push(entry);
   }
   return [...days].toSorted(([a], [b]) => (a < b ? 1 : -1)).map(([, day]) => day);
 }
 
+const isOpen = ({ state }: Entry): boolean => state === "open";
+
+/** Open entries and up to `most` others that `matches` accepts, and how many there are beside them. */
+function pastOf(entries: readonly Entry[], most: number, matches: (entry: Entry) => boolean = () => true) {
+  const ended = entries.filter((one) => !isOpen(one));
+  const listed = ended.filter(matches).slice(0, most);
+  return { listed: [...entries.filter(isOpen), ...listed], more: ended.length - listed.length };
+}
+
 const histories = new WeakMap<ServedStatus, ReturnType<typeof historyData>>();
 
-function historyData({ status, branding, language }: ServedStatus) {
-  const past = status.recent_incidents.slice(0, historyPast);
-  return {
-    recentDays,
-    days: pastDays({ ...status, recent_incidents: past }, wordsOf({ language, timezone: branding.timezone })),
-    more: status.recent_incidents.length - past.length,
-  };
+function historyData({ status, entries, branding, language }: ServedStatus) {
+  const { listed, more } = pastOf(entries, historyPast);
+  const words = wordsOf({ language, timezone: branding.timezone });
+  return { recentDays, days: pastDays(listed, Date.parse(status.generated_at), words), more };
 }
 
 const datas = new WeakMap<ServedStatus, ReturnType<typeof computeData>>();
@@ -326,7 +327,7 @@ async function statusData(served: ServedStatus, visit: Visit | Ctx, lang = "") {
 }
 
 function computeData(served: ServedStatus) {
-  const { status, checkedAt, language, branding } = served;
+  const { status, entries, checkedAt, language, branding } = served;
   const words: PageWords = wordsOf({ language, timezone: branding.timezone });
   const components = componentsOf(status);
   const groups = status.groups.map((group) => {
@@ -338,17 +339,18 @@ function computeData(served: ServedStatus) {
     const rest = workingLine(folded, words);
     return { ...group, state, line: words.groupLine(group.components), open, shown, folded, rest };
   });
-  const week = Date.parse(status.generated_at) - weekDays * dayMs;
-  const past = status.recent_incidents.filter((one) => Date.parse(one.started_at) >= week).slice(0, shownPast);
-  // Incidents without a word of the operators say no more than the states of their components.
-  const active = status.active_incidents;
-  const narrated = active.filter((incident) => incident.updates.length > 0 || incident.description !== null);
+  const now = Date.parse(status.generated_at);
+  const { listed, more } = pastOf(entries, shownPast, (one) => Date.parse(one.started_at) >= now - weekDays * dayMs);
+  // Entries without a word of the operators say no more than the states of their components.
+  const active = entries.filter(isOpen);
+  const narrated = active.filter((entry) => entry.updates.length > 0 || entry.description !== null);
   const shown = (narrated.length > 0 ? narrated : active).slice(0, shownIncidents);
   return {
     words,
     status,
-    shown,
-    others: active.filter((incident) => !shown.includes(incident)),
+    title: mostSevere(entries)?.title ?? null,
+    shown: shown.map((entry) => ({ ...entry, updates: entry.updates.slice(0, listedUpdates) })),
+    others: active.filter((entry) => !shown.includes(entry)),
     checkedAt,
     groups,
     empty: components.length === 0,
@@ -356,7 +358,7 @@ function computeData(served: ServedStatus) {
     affected: affectedSentence(components, words),
     since: affectedSince(active),
     calm: calmSentence(status, components, words),
-    days: pastDays({ ...status, recent_incidents: past }, words),
-    more: status.recent_incidents.length - past.length,
+    days: pastDays(listed, now, words),
+    more,
   };
 }

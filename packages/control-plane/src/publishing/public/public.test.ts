@@ -119,6 +119,7 @@ t.test("the JSON of a page has its public fields and no others", async (t) => {
   t.strictSame(Object.keys(body).sort(), [
     "active_incidents",
     "active_maintenance",
+    "entries",
     "generated_at",
     "groups",
     "overall",
@@ -180,6 +181,24 @@ t.test("the JSON of a page has its public fields and no others", async (t) => {
   matchObject(t, body.recent_incidents, [{ id: past, title: "Website degraded", duration_secs: 3600, updates: [] }]);
   t.equal(body.recent_incidents.length, 1, "30 days, and nothing that proved to be no outage");
   t.strictSame([body.active_maintenance, body.upcoming_maintenance], [[], []]);
+  t.strictSame(body.entries, [
+    {
+      id: open,
+      title: "API partial outage",
+      component_ids: [api],
+      incident_ids: [open],
+      since: iso(noon - 38 * minute),
+      state: "open",
+    },
+    {
+      id: past,
+      title: "Website degraded",
+      component_ids: [web],
+      incident_ids: [past],
+      since: iso(noon - 26 * hour),
+      state: "closed",
+    },
+  ]);
   t.notMatch(
     JSON.stringify(body),
     /secret\.test|bearer|sealed|ECONNREFUSED|10\.1\.2\.3|web-prod/,
@@ -388,6 +407,88 @@ t.test("lists show the newest 20 updates of an incident, with a link to the rest
   t.equal(await shown(link), 30);
   for (const path of ["/status", `/status/incidents/${incident}`])
     t.match((await ask("GET", path)).text, new RegExp(`href="${link.replace("?", "\\?")}">10 earlier updates<`), path);
+});
+
+t.test("incidents of one cause are one entry, which names neither hosts nor what the page does not show", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  const names = ["Web", "API", "Mail", "Jobs", "Search"];
+  const ids: string[] = [];
+  for (const name of names) {
+    const id = await newTarget(ctx, name);
+    await show(pageId, id, { name: `${name} <b>`, ...(name === "Search" ? {} : { group: "Core" }) });
+    ids.push(id);
+  }
+  const [web, api, mail, jobs, search] = ids as [string, string, string, string, string];
+  const gateway = await newTarget(ctx, "gw-secret-1");
+  await sql`update targets set host = id::text where org_id = ${ctx.orgId}`;
+  await sql`update targets set host = 'db.internal' where id in (${web}, ${api})`;
+  for (const [position, child] of [api, mail, jobs].entries())
+    await sql`insert into target_dependencies values (${child}, ${gateway}, ${position})`;
+  const started = noon - hour;
+  const first = await addIncident(ctx, web, { started: started + minute });
+  const second = await addIncident(ctx, api, { started });
+  const apart = await addIncident(ctx, mail, { started: started + 2 * minute });
+  await addIncident(ctx, search, { started: started + 3 * minute, impact: "partial_outage" });
+  await sql`update incidents set created_at = started_at + case when id = ${second} then interval '1 hour' else '0' end`;
+  const entries = async () => {
+    forget();
+    return (await ask("GET", "/api/public/v1/status")).body.entries as {
+      id: string;
+      title: string;
+      incident_ids: string[];
+      state: string;
+    }[];
+  };
+  const listOf = async () =>
+    (await entries())
+      .map(({ incident_ids }) => incident_ids.length)
+      .toSorted()
+      .join();
+  t.equal(await listOf(), "1,1,2", "the parent works");
+  const cause = await addIncident(ctx, gateway, { started });
+  const third = await addIncident(ctx, jobs, { started: started + 5 * minute });
+  await addUpdate(ctx, first, noon - minute, "identified", "The same *text*.");
+  await addUpdate(ctx, second, noon - minute, "identified", "The same *text*.");
+  const [one] = (await entries()).filter(({ incident_ids: own }) => own.length > 1);
+  matchObject(t, one, { id: first, title: "Core major outage", state: "open" });
+  t.strictSame(one!.incident_ids, [first, apart, third, second], "the one that the page showed first is in front");
+
+  const page = (await ask("GET", "/status")).text;
+  t.match(page, /<h2 dir="auto">Core major outage<\/h2>/, "the banner is the most severe entry");
+  t.match(page, `id="entry-${first}"`);
+  t.equal(page.split("The same <em>text</em>.").length - 1, 1, "an update of several incidents is there once");
+  for (const id of one!.incident_ids) {
+    const own = (await ask("GET", `/status/incidents/${id}?updates=all`)).text;
+    for (const name of ["Web", "API", "Mail", "Jobs"]) t.match(own, `${name} &lt;b&gt;`);
+  }
+  const feed = (await ask("GET", "/api/public/v1/incidents.rss")).text;
+  t.equal(feed.split("<item>").length - 1, 2);
+  t.match(feed, `<guid isPermaLink="false">${first}</guid>`);
+  const llms = (await ask("GET", "/llms.txt")).text;
+  t.equal(llms.split("/incidents/").length - 1, 2, "open entries");
+  const slug = (await sql`select slug from status_pages where id = ${pageId}`)[0]!["slug"];
+  matchObject(t, (await ask("GET", `/api/status-page/${slug}`)).body.incident, {
+    id: first,
+    content: "The same *text*.",
+  });
+  const everything = [page, feed, llms, JSON.stringify(await entries())].join();
+  t.notMatch(everything, /db\.internal|gw-secret|\.test/);
+  t.notOk(everything.includes(cause) || everything.includes(gateway), "no trace of a parent that is not on the page");
+
+  await sql`update incidents set ended_at = ${new Date(noon)}, outage_since = null where id in (${first}, ${third})`;
+  matchObject(
+    t,
+    (await entries()).find(({ id }) => id === first),
+    { state: "open" },
+    "it ends with its last one",
+  );
+  await sql`update incidents set visibility = 'internal' where id = ${cause}`;
+  t.equal(await listOf(), "1,1,1,2", "what is internal groups nothing");
+  await sql`update incidents set visibility = 'automatic'`;
+  await sql`update status_pages set publish = '{"mode": "manual"}', publish_since = ${new Date(0)} where id = ${pageId}`;
+  await sql`insert into incident_publications values (${second}, ${pageId}, ${ctx.orgId}, ${new Date(noon)}, null)`;
+  matchObject(t, await entries(), [{ id: second, title: "API <b> major outage", incident_ids: [second] }]);
+  await sql`delete from target_dependencies`;
 });
 
 t.test("two processes compute the same page", async (t) => {

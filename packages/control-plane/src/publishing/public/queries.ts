@@ -48,6 +48,10 @@ export interface PublicIncidentRow {
   id: string;
   /** Set where it was published later than it began. */
   published_at: Date | null;
+  /** Since when the page shows it. */
+  shown_at: Date;
+  /** Host that its monitor connects to; never shown. */
+  host: string | null;
   component_id: string;
   component_name: string;
   severity: Severity;
@@ -72,7 +76,7 @@ export interface PublicIncidentRow {
 
 /** Incidents of monitors, with at most so many updates, newest first. */
 const ofMonitors = (sql: Db, orgId: string, pageId: string, updates: number) => sql`
-  select i.id, r.published_at, c.id as component_id, coalesce(c.public_name, t.name) as component_name, i.severity,
+  select i.id, r.published_at, coalesce(r.published_at, i.created_at) as shown_at, t.host, c.id as component_id, coalesce(c.public_name, t.name) as component_name, i.severity,
     i.severity_pinned,
     i.impact, i.peak_impact, i.public_title, i.public_description, i.started_at, i.ended_at, i.outage_since, i.imported,
     i.past_outage_ms::float8,
@@ -88,7 +92,7 @@ const ofMonitors = (sql: Db, orgId: string, pageId: string, updates: number) => 
 
 /** Outages of components without a monitor, as incidents. `also` limits their states. */
 const ofManual = (sql: Db, orgId: string, pageId: string, also: ReturnType<typeof sql>) => sql`
-  select o.id, null::timestamptz as published_at, o.component_id, o.component_name,
+  select o.id, null::timestamptz as published_at, o.started_at as shown_at, null as host, o.component_id, o.component_name,
     case when o.peak = 1 then 'minor' else 'major' end as severity,
     false as severity_pinned, ${wordOf(sql, "o.latest")} as impact, ${wordOf(sql, "o.peak")} as peak_impact,
     null as public_title, null as public_description, o.started_at, o.ended_at,

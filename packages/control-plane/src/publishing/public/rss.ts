@@ -1,21 +1,23 @@
 import type { ServedStatus } from "./compute.ts";
+import { subjectOf } from "../entries/service.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
-import type { PublicIncident } from "./schema.ts";
+import type { Entry } from "./entries.ts";
 import { stateInSentence, type Texts, textsOf } from "../languages/service.ts";
 
 /** Minutes that a reader may keep the feed. */
 const ttlMinutes = 5;
 
 /**
- * The incidents of a page as RSS 2.0 (https://www.rssboard.org/rss-specification), open ones first. `pageUrl` is the
+ * The entries of a page as RSS 2.0 (https://www.rssboard.org/rss-specification), open ones first. `pageUrl` is the
  * address of the page, without a slash at its end.
  */
 export function incidentsFeed(served: ServedStatus, pageUrl: string): string {
-  const { status, language, updatedAt } = served;
-  const dateOf = ({ id, started_at }: PublicIncident): string => served.publishedAt(id)?.toISOString() ?? started_at;
-  const { page, overall, active_incidents, recent_incidents } = status;
+  const { status, entries, language, updatedAt } = served;
+  // The date of an item stays when its entry grows.
+  const dateOf = ({ id, incidents: [first] }: Entry): string =>
+    served.publishedAt(id)?.toISOString() ?? first!.started_at;
+  const { page, overall } = status;
   const texts = textsOf(language);
-  const incidents = [...active_incidents, ...recent_incidents];
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
     '<rss version="2.0">',
@@ -24,9 +26,9 @@ export function incidentsFeed(served: ServedStatus, pageUrl: string): string {
     element("link", pageUrl),
     element("description", overall.label),
     element("language", language),
-    element("lastBuildDate", rfc822(lastChange(incidents, dateOf, updatedAt))),
+    element("lastBuildDate", rfc822(lastChange(entries, dateOf, updatedAt))),
     element("ttl", String(ttlMinutes)),
-    ...incidents.map((incident) => itemOf(incident, dateOf(incident), pageUrl, texts)),
+    ...entries.map((entry) => itemOf(entry, dateOf(entry), pageUrl, texts)),
     "</channel>",
     "</rss>",
     "",
@@ -34,28 +36,24 @@ export function incidentsFeed(served: ServedStatus, pageUrl: string): string {
 }
 
 /** Not the time of the computation: the feed keeps its bytes, and readers get 304, until something happens. */
-function lastChange(
-  incidents: readonly PublicIncident[],
-  dateOf: (incident: PublicIncident) => string,
-  updatedAt: Date,
-): string {
-  const times = incidents.flatMap((incident) => [
-    dateOf(incident),
-    incident.ended_at ?? incident.started_at,
-    ...incident.updates.map((update) => update.created_at),
+function lastChange(entries: readonly Entry[], dateOf: (entry: Entry) => string, updatedAt: Date): string {
+  const times = entries.flatMap((entry) => [
+    dateOf(entry),
+    ...entry.incidents.map((incident) => incident.ended_at ?? incident.started_at),
+    ...entry.updates.map((update) => update.created_at),
   ]);
   return times.reduce((last, time) => (time > last ? time : last), updatedAt.toISOString());
 }
 
-function itemOf(incident: PublicIncident, date: string, pageUrl: string, texts: Texts): string {
-  const [latest] = incident.updates;
+function itemOf(entry: Entry, date: string, pageUrl: string, texts: Texts): string {
+  const [latest] = entry.updates;
   return [
     "<item>",
-    element("title", incident.state === "open" ? incident.title : `${texts.page.resolved}: ${incident.title}`),
-    element("link", `${pageUrl}/incidents/${incident.id}`),
-    `<guid isPermaLink="false">${incident.id}</guid>`,
+    element("title", entry.state === "open" ? entry.title : `${texts.page.resolved}: ${entry.title}`),
+    element("link", `${pageUrl}/incidents/${entry.id}`),
+    `<guid isPermaLink="false">${entry.id}</guid>`,
     element("pubDate", rfc822(date)),
-    element("description", descriptionOf(latest?.message ?? incident.description ?? summaryOf(incident, texts))),
+    element("description", descriptionOf(latest?.message ?? entry.description ?? summaryOf(entry, texts))),
     "</item>",
   ].join("\n");
 }
@@ -63,9 +61,13 @@ function itemOf(incident: PublicIncident, date: string, pageUrl: string, texts: 
 /** HTML, as readers of feeds expect it; the text is Markdown. */
 const descriptionOf = (text: string): string => markdownHtml(text).html;
 
-function summaryOf({ component, status, state }: PublicIncident, texts: Texts): string {
+function summaryOf({ components, status, state }: Entry, texts: Texts): string {
   const word = stateInSentence(texts, status);
-  return state === "open" ? `${component.name}: ${word}.` : texts.page.recovered(component.name, word);
+  const subject = subjectOf(
+    texts,
+    components.map(({ name }) => ({ name, group: null })),
+  );
+  return state === "open" ? `${subject}: ${word}.` : texts.page.recovered(subject, word);
 }
 
 /** A date as RFC 822 section 5 writes it, with a year of four digits, from RFC 3339. */

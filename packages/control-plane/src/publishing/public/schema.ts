@@ -92,6 +92,15 @@ export type PublicIncident = Static<typeof PublicIncident>;
 
 export const PublicIncidentPage = PageOf(PublicIncident);
 
+const PublicEntry = Closed({
+  id: described(Id, "That of the incident which the page showed first: it stays while the entry grows"),
+  title: Text("Newest title that the operators have set, or the components and their state", "Checkout unavailable"),
+  component_ids: Type.Array(Id, { description: "Affected components" }),
+  incident_ids: Type.Array(Id, { description: "Its incidents in the lists, the first in front" }),
+  since: described(Timestamp, "Start of the oldest of them"),
+  state: OneOf(["open", "closed"], "Open until the last of them has ended"),
+});
+
 const MaintenanceTimes = Closed({ starts_at: Timestamp, ends_at: Timestamp });
 
 /** The public view of a maintenance window: one entry, however often it recurs. */
@@ -144,6 +153,9 @@ export const PublicStatus = Shape("PublicStatus", "The whole page as data", {
     }),
     { description: "In the order of the page" },
   ),
+  entries: Type.Array(PublicEntry, {
+    description: "The incidents of both lists by their cause: open ones first, then the newest",
+  }),
   active_incidents: Type.Array(PublicIncident, { description: "Open incidents, newest first" }),
   recent_incidents: Type.Array(PublicIncident, { description: "Ended within the last 30 days, newest first" }),
   active_maintenance: Type.Array(PublicMaintenance, { description: "Windows that are open now" }),

@@ -12,6 +12,7 @@ import { pagesChannel, type PageRow, pageWithId, servedPage, visitedPage } from 
 import { LastGoodCache } from "./cache.ts";
 import { computeStatus, presentIncident, type ServedStatus } from "./compute.ts";
 import * as queries from "./queries.ts";
+import { type Entry, presentEntry } from "./entries.ts";
 import type { ComponentHistory, PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
 import type { Language } from "../languages/schema.ts";
 import { textsOf } from "../languages/service.ts";
@@ -188,6 +189,22 @@ export async function publicIncident(visit: PageVisit, id: string, asked?: Langu
   const row = isId(id) ? await queries.selectPublicIncident(visit.sql, orgId, pageId, id) : null;
   if (row === null) throw new AppError("INCIDENT_NOT_FOUND", "Incident not found on this page.");
   return presentIncident(row, textsOf(language).page);
+}
+
+/**
+ * The entry of an incident of the page, with at most so many updates as are listed, or `whole`: with all of them.
+ * INCIDENT_NOT_FOUND for every other id.
+ */
+export async function publicEntry(visit: PageVisit, id: string, language: Language, whole: boolean): Promise<Entry> {
+  const served = inLanguage(await servedStatus(visit), language);
+  const entry = served.entries.find(({ incidents }) => incidents.some((one) => one.id === id));
+  if (entry !== undefined && (!whole || entry.updates.length === entry.updates_total)) return entry;
+  const ids = entry?.incidents.map((one) => one.id) ?? [id];
+  const incidents = [];
+  for (const one of ids) incidents.push(await publicIncident(visit, one, language));
+  return entry === undefined
+    ? presentEntry(incidents, { ...served.entrySource, titled: new Set(ids) }, textsOf(language))
+    : presentEntry(incidents, served.entrySource, textsOf(language));
 }
 
 /** The components of all groups in order. */

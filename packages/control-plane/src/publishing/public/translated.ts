@@ -2,6 +2,7 @@ import { LRUCache } from "lru-cache";
 import type { Language } from "../languages/schema.ts";
 import { textsOf } from "../languages/service.ts";
 import type { ServedStatus } from "./compute.ts";
+import { entriesJson, presentEntries } from "./entries.ts";
 import type { PublicIncident, PublicStatus } from "./schema.ts";
 
 /** Bytes of the translated pages of a process, with what is drawn from them. */
@@ -21,7 +22,10 @@ export function inLanguage(served: ServedStatus, language: Language): ServedStat
   const key = `${served.pageId} ${language}`;
   const found = kept.get(key);
   if (found?.from.deref() === served) return found.served;
-  const translated = { ...served, language, status: translate(served.status, served.language, language) };
+  const status = translate(served.status, served.language, language);
+  const incidents = [...status.active_incidents, ...status.recent_incidents];
+  const entries = presentEntries(served.entrySource, incidents, textsOf(language));
+  const translated = { ...served, language, status: { ...status, entries: entriesJson(entries) }, entries };
   kept.set(key, { from: new WeakRef(served), served: translated });
   return translated;
 }

@@ -4,7 +4,8 @@ import { absolute, duration, outageSecs, percent } from "../../platform/html/for
 import { html, type Markup } from "../../platform/html/markup.ts";
 import { state } from "../../platform/html/views.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
-import type { PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
+import type { Entry } from "./entries.ts";
+import type { PublicComponent, PublicStatus } from "./schema.ts";
 import type { ComponentState } from "./states.ts";
 import type { Language } from "../languages/schema.ts";
 import { type Texts, textsOf } from "../languages/service.ts";
@@ -119,8 +120,11 @@ export class PageWords {
   /** How long something has lasted, in seconds of `now` (Unix ms). */
   lasted = (from: string, now: number): string => this.duration((now - Date.parse(from)) / 1000);
 
-  /** How long an incident has failed until `now` (Unix ms). */
-  outage = (incident: PublicIncident, now: number): string => this.duration(outageSecs(incident, now));
+  /** How long an entry has failed until `now` (Unix ms). */
+  outage = (entry: Entry, now: number): string => this.duration(outageSecs(entry, now));
+
+  /** The components of an entry. */
+  components = ({ components }: Entry): string => this.list(components.map(({ name }) => name));
 
   /** `reported`: the page leaves out incidents. */
   uptime = ({ uptime_pct: pct }: PublicComponent, reported: boolean): string =>
@@ -208,9 +212,9 @@ export function affectedSentence(components: readonly PublicComponent[], words: 
   return hit.length > 3 || names.length > maxNames ? share : `${share}: ${names}`;
 }
 
-/** Start of the oldest open incident of the page. Null without one. */
-export const affectedSince = (incidents: readonly PublicIncident[]): string | null =>
-  incidents.map((incident) => incident.started_at).sort()[0] ?? null;
+/** Start of the oldest open entry of the page. Null without one. */
+export const affectedSince = (entries: readonly Entry[]): string | null =>
+  entries.map((entry) => entry.started_at).sort()[0] ?? null;
 
 /** The line under the banner while no component is affected. */
 export const calmSentence = (status: PublicStatus, components: readonly PublicComponent[], words: PageWords): string =>

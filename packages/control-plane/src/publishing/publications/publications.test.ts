@@ -31,8 +31,8 @@ const event = async (incident: string, kind: string, detail: object = {}) => sql
   insert into incident_events (id, org_id, incident_id, at, kind, actor_type, detail)
   values (${newId()}, ${owner.orgId}, ${incident}, ${new Date(clock.now())}, ${kind}, 'engine',
     ${sql.json(detail as never)})`;
-const opens = async (): Promise<string> => {
-  const id = await addIncident(owner, monitor, { started: clock.now(), title: "Checkout fails" });
+const opens = async (target = monitor, title: string | null = "Checkout fails"): Promise<string> => {
+  const id = await addIncident(owner, target, { started: clock.now(), title });
   await event(id, "opened");
   return id;
 };
@@ -255,6 +255,69 @@ t.test("neither a change to a delay nor a new page publishes what began before",
   for (const id of pages) await updatePage(owner, id, { publish: { mode: "always" } });
   t.strictSame(await shown(), [], "nor when the page publishes every incident later");
   for (const id of pages) await deletePage(owner, id);
+});
+
+t.test("incidents of one cause are one message at their beginning and one at their end", async (t) => {
+  await updatePage(owner, page.id, { publish: { mode: "always" } });
+  const second = await other();
+  await sql`update targets set host = 'gw.example.org' where id in (${monitor}, ${second})`;
+  const scoped = newId();
+  await sql`
+    insert into subscribers
+      (id, org_id, page_id, kind, address, token, state, asked_at, created_at, confirmed_at, component_ids)
+    values (${scoped}, ${owner.orgId}, ${page.id}, 'email', 'b@example.org', 'b', 'active', now(), now(),
+      ${new Date(noon)}, ${[second]})`;
+  const told = async () => {
+    const all = await news(2);
+    const rows = await sql<{ kind: string; title: string; n: number }[]>`
+      select m.content ->> 'kind' as kind, m.content ->> 'title' as title,
+        jsonb_array_length(m.content -> 'components') as n
+      from subscriber_messages m join subscriber_deliveries d on d.message_id = m.id
+      where d.subscriber_id = ${scoped} order by m.created_at, m.at`;
+    return { all, scoped: rows.map(({ kind }) => kind), last: rows.at(-1) };
+  };
+  const first = await opens(monitor, null);
+  matchObject(t, await told(), { all: ["opened"], scoped: [] });
+  clock.advance(minute);
+  const joined = await opens(second, null);
+  matchObject(t, await told(), { all: [], scoped: ["opened"] }, "who has not heard of the entry hears of it");
+  clock.advance(2 * hour);
+  await ends(first);
+  matchObject(t, await told(), { all: [], scoped: ["opened"] }, "the entry lasts");
+  clock.advance(2 * hour);
+  await ends(joined);
+  matchObject(t, await told(), { all: ["resolved"], scoped: ["opened", "resolved"], last: { n: 2 } });
+  matchObject(t, await told(), { all: [], scoped: ["opened", "resolved"] });
+
+  await sql`truncate incidents, subscriber_messages cascade`;
+  clock.advance(hour);
+  const both = [await opens(monitor, null), await opens(second, null)] as const;
+  matchObject(t, await told(), {
+    all: ["opened"],
+    scoped: ["opened"],
+    last: { title: "Disruption of Checkout and Other", n: 2 },
+  });
+  clock.advance(minute);
+  await publish(both[0], false);
+  matchObject(t, await told(), { all: ["withdrawn"], scoped: ["opened"] });
+  clock.advance(minute);
+  await ends(both[1]);
+  matchObject(t, await told(), { all: ["resolved"], scoped: ["opened", "resolved"], last: { n: 1 } });
+
+  await sql`truncate incidents, subscriber_messages cascade`;
+  clock.advance(hour);
+  const pair = [await opens(monitor, null), await opens(second, null)] as const;
+  await announce(system);
+  await publish(pair[0], false);
+  matchObject(t, await told(), { all: ["opened"], scoped: ["opened"], last: { n: 1 } }, "without the withdrawn one");
+  clock.advance(minute);
+  await ends(pair[1]);
+  clock.advance(minute);
+  await event(pair[1], "reopened");
+  await sql`update incidents set ended_at = null, outage_since = now() where id = ${pair[1]}`;
+  matchObject(t, await told(), { all: ["reopened"] }, "an end that nobody heard of is no news");
+  await sql`delete from subscribers where id = ${scoped}`;
+  await sql`delete from status_page_components where target_id = ${second}`;
 });
 
 async function other(): Promise<string> {

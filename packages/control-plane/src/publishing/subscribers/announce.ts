@@ -1,9 +1,10 @@
 import type { Fragment } from "postgres";
-import { newId } from "@statusmesh/shared/ids";
 import { hourMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
 import { pageBase } from "../status-pages/service.ts";
+import { entriesOf } from "../entries/service.ts";
 import { contentOf, type Source } from "./content.ts";
+import { type EntryMembers, mergedNews } from "./merge.ts";
 import {
   dropWithdrawn,
   mayHaveNews,
@@ -30,11 +31,12 @@ export const isNewsDue = ({ sql, clock }: System): Fragment =>
 export async function announce(system: System): Promise<number> {
   const now = new Date(system.clock.now());
   const since = new Date(now.getTime() - lookBackMs);
+  const entryOf = entriesOnce(system);
   const queue = async (sources: Source[]) => {
-    const news = sources.map((source) => ({
-      ...source,
-      id: newId(),
-      content: contentOf(source, pageBase(system, source.slug)),
+    await entryOf.read(sources);
+    const news = mergedNews(sources, entryOf.entry).map((one) => ({
+      ...one,
+      content: contentOf(one, pageBase(system, one.slug)),
     }));
     return await queueMessages(system.sql, news, now);
   };
@@ -48,4 +50,19 @@ export async function announce(system: System): Promise<number> {
   }
   const planned = await queue(await selectMaintenanceNews(system.sql, since, now, batch));
   return queued + planned;
+}
+
+/** The entries of pages with events, read once in a run. */
+function entriesOnce(system: System) {
+  const pages = new Map<string, Map<string, EntryMembers>>();
+  return {
+    async read(sources: readonly Source[]): Promise<void> {
+      for (const { page_id: page, org_id: org, incident_id: incident } of sources) {
+        if (incident === null || pages.has(page)) continue;
+        const entries = await entriesOf(system, org, page);
+        pages.set(page, new Map(entries.flatMap((entry) => entry.map(({ id }) => [id, entry] as const))));
+      }
+    },
+    entry: (page: string, incident: string): EntryMembers => pages.get(page)?.get(incident) ?? [],
+  };
 }

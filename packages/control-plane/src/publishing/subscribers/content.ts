@@ -1,4 +1,5 @@
 import { markdownHtml } from "../../platform/html/markdown.ts";
+import { subjectOf } from "../entries/service.ts";
 import type { Language } from "../languages/schema.ts";
 import { languageOf, type Texts, textsOf } from "../languages/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
@@ -16,9 +17,17 @@ export interface Source {
   branding: Branding;
   key: string;
   at: Date;
+  /** Null for the events of other tables. */
+  event_id: string | null;
+  /** True for an end that waits for that of its entry already. */
+  waits: boolean;
+  /** True for an update that a person has posted. */
+  is_update: boolean;
   incident_id: string | null;
   target_ids: string[];
   components: string[];
+  /** The group of all of the components. */
+  group: string | null;
   title: string | null;
   severity: string | null;
   kind: NewsKind;
@@ -34,6 +43,8 @@ export interface Content {
   title: string;
   message: string | null;
   components: string[];
+  /** The group of all of the components. */
+  group: string | null;
   at: string;
   starts_at: string | null;
   ends_at: string | null;
@@ -48,15 +59,22 @@ export interface Content {
 const messageOf = ({ kind, incident_id, message }: Source): string | null =>
   kind === "scheduled" || incident_id !== null ? message : null;
 
+const subjectIn = (language: Language, { components, group }: Pick<Content, "components" | "group">): string =>
+  subjectOf(
+    textsOf(language),
+    components.map((name) => ({ name, group })),
+  );
+
 /** The message of an event. `base` is the address of the page. */
 export function contentOf(source: Source, base: string): Content {
   const language = languageOf(source.branding);
   return {
     kind: source.kind,
     page: source.branding.display_name ?? source.page_name,
-    title: source.title ?? textsOf(language).mail.disruption(source.components[0] ?? ""),
+    title: source.title ?? textsOf(language).mail.disruption(subjectIn(language, source)),
     message: source.kind === "withdrawn" ? textsOf(language).mail.withdrawn : messageOf(source),
     components: source.components,
+    group: source.group,
     at: source.at.toISOString(),
     starts_at: source.starts_at?.toISOString() ?? null,
     ends_at: source.ends_at?.toISOString() ?? null,
@@ -89,9 +107,8 @@ export function mailWords(
   const time = (at: string) => `${format.format(new Date(at))} (${zone})`;
   const planned = content.starts_at !== null && content.ends_at !== null;
   // A derived title, in the language of the page, says "disruption" already.
-  const component = content.components[0] ?? "";
-  const derived = textsOf(content.language).mail.disruption(component);
-  const title = `${w.kind[content.kind]}: ${content.title === derived ? component : content.title}`;
+  const derived = textsOf(content.language).mail.disruption(subjectIn(content.language, content));
+  const title = `${w.kind[content.kind]}: ${content.title === derived ? subjectIn(language, content) : content.title}`;
   return {
     tone: tones[content.kind] ?? ("degraded" as const),
     lang: language,

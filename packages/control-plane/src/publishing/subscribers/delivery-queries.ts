@@ -1,54 +1,64 @@
+import { dayMs } from "@statusmesh/shared/time";
 import { type Db, freePlaces } from "../../platform/db/sql.ts";
 import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
 import { isPublished } from "../../alerting/incidents/service.ts";
 import type { Content, Source } from "./content.ts";
+import type { News } from "./merge.ts";
 import type { SubscriberRow } from "./queries.ts";
 import type { Language } from "../languages/schema.ts";
 import type { Kind } from "./schema.ts";
 
-/** An event with its message. Later subscribers than its time do not get the message. */
-type News = Pick<Source, "org_id" | "page_id" | "key" | "incident_id" | "target_ids" | "at"> & {
-  id: string;
-  content: Content;
-};
-
 /**
  * Stores messages and queues each for the active subscribers of its page and components, in one statement. A message
- * with a stored key is skipped. Returns the number of deliveries.
+ * with a stored key is skipped, unless that is an end that waited. Returns the number of deliveries.
  */
-export async function queueMessages(sql: Db, news: readonly News[], now: Date): Promise<number> {
+export async function queueMessages(
+  sql: Db,
+  news: readonly (News & { content: Content })[],
+  now: Date,
+): Promise<number> {
   if (news.length === 0) return 0;
   const { count } = await sql`
-    with news as (
-      insert into subscriber_messages (id, org_id, page_id, key, incident_id, target_ids, content, at, created_at)
-      select n.id, n.org_id, n.page_id, n.key, n.incident_id,
-        array(select jsonb_array_elements_text(n.target_ids)::uuid), n.content, n.at, ${now}
+    with input as materialized (
+      select n.*, array(select jsonb_array_elements_text(n.incident_ids)::uuid) as incidents,
+        array(select jsonb_array_elements_text(n.entry_ids)::uuid) as entry,
+        array(select jsonb_array_elements_text(n.target_ids)::uuid) as targets
       from jsonb_to_recordset(${sql.json(news as never)}) as n (id uuid, org_id uuid, page_id uuid, key text,
-        incident_id uuid, target_ids jsonb, content jsonb, at timestamptz)
-      on conflict (page_id, key) do nothing
-      returning id, page_id, target_ids, at, incident_id, content ->> 'kind' = 'withdrawn' as withdrawn
+        incident_ids jsonb, entry_ids jsonb, target_ids jsonb, content jsonb, at timestamptz, is_end boolean,
+        merged_into uuid, waiting uuid, receivers text)
+    ), told as materialized (
+      select distinct on (n.id, d.subscriber_id) n.id, d.subscriber_id, m.is_end,
+        m.content ->> 'kind' = 'withdrawn' as withdrawn
+      from input n join subscriber_messages m on m.page_id = n.page_id and m.incident_ids && n.entry
+      join subscriber_deliveries d on d.message_id = m.id and (d.attempts > 0 or d.due_at is not null)
+      where n.receivers in ('untold', 'told', 'heard')
+      order by n.id, d.subscriber_id, ${newest(sql)}
+    ), stored as (
+      insert into subscriber_messages as m (id, org_id, page_id, key, incident_ids, target_ids, content, at, created_at,
+        is_end, merged_into, waiting)
+      select n.id, n.org_id, n.page_id, n.key, n.incidents, n.targets, n.content, n.at, ${now}, n.is_end, n.merged_into,
+        n.waiting
+      from input n
+      on conflict (page_id, key) do update set id = excluded.id, incident_ids = excluded.incident_ids,
+        target_ids = excluded.target_ids, content = excluded.content, created_at = excluded.created_at,
+        is_end = excluded.is_end, merged_into = excluded.merged_into, waiting = null
+      where m.waiting is not null and excluded.waiting is null
+      returning id
     )
     insert into subscriber_deliveries (message_id, subscriber_id, kind, page_id, host, due_at)
-    select n.id, s.id, s.kind, s.page_id, s.host, ${now} from news n join subscribers s on s.page_id = n.page_id
+    select n.id, s.id, s.kind, s.page_id, s.host, ${now} from stored join input n on n.id = stored.id
+    join subscribers s on s.page_id = n.page_id
     join status_pages p on p.id = n.page_id
+    left join told on told.id = n.id and told.subscriber_id = s.id
     where s.state = 'active' and s.confirmed_at <= n.at and ${isInside(sql)}
-      and (s.component_ids is null or s.component_ids && n.target_ids) and (not n.withdrawn or ${hasHeard(sql)})`;
+      and (s.component_ids is null or s.component_ids && n.targets)
+      and case n.receivers when 'all' then true when 'untold' then coalesce(told.is_end, true)
+        when 'told' then not told.is_end when 'heard' then not told.withdrawn else false end`;
   return count;
 }
 
 /** Order of messages `m`, newest first. */
 const newest = (sql: Db) => sql`m.created_at desc, m.at desc, m.id desc`;
-
-/**
- * Condition: the newest message about the incident of `n` that subscriber `s` may have got is none of its withdrawal.
- * A withdrawal that still waits counts: it is sent.
- */
-const hasHeard = (sql: Db) => sql`
-  (select m.content ->> 'kind' <> 'withdrawn'
-   from subscriber_messages m join subscriber_deliveries d on d.message_id = m.id
-   where m.page_id = n.page_id and m.incident_id = n.incident_id and d.subscriber_id = s.id
-     and (d.attempts > 0 or m.content ->> 'kind' = 'withdrawn' and d.due_at is not null)
-   order by ${newest(sql)} limit 1)`;
 
 /** Everybody on a public page; on a private one, who subscribed while it was private, and all where they are kept. */
 const isInside = (sql: Db) => sql`
@@ -68,10 +78,13 @@ const isNotifying = (sql: Db) => sql`
   (e.kind = 'updated' and exists (
     select from incident_updates u where u.id = (e.detail ->> 'update_id')::uuid and u.notify_subscribers))`;
 
+/** Columns of an event that has no component, no incident or no timeline. */
+const plain = (sql: Db) => sql`null::uuid as event_id, false as waits, false as is_update, null as "group"`;
+
 /**
- * Public events of published incidents since `since` that are not queued; those from before the publication are not
- * announced. An end is announced only after its opening, and nothing under maintenance. What flaps is announced once:
- * its end is that of the flapping.
+ * Public events of published incidents since `since` that are not queued, and ends that wait for that of their entry;
+ * those from before the publication are not announced. An end is announced only after its opening, and nothing under
+ * maintenance. What flaps is announced once: its end is that of the flapping.
  */
 export async function selectIncidentNews(sql: Db, since: Date, ends: boolean, limit: number): Promise<Source[]> {
   return await sql<Source[]>`
@@ -79,23 +92,34 @@ export async function selectIncidentNews(sql: Db, since: Date, ends: boolean, li
       array[coalesce(c.public_name, t.name)] as components, i.public_title as title, i.severity,
       case e.kind when 'updated' then e.detail ->> 'phase' when 'flapping_ended' then 'resolved' else e.kind end
         as kind,
-      e.detail ->> 'message' as message, null::timestamptz as starts_at, null::timestamptz as ends_at
-    from incident_events e
+      e.detail ->> 'message' as message, null::timestamptz as starts_at, null::timestamptz as ends_at,
+      e.id as event_id, w.id is not null as waits, e.kind = 'updated' as is_update, c.public_group as "group"
+    from (
+      select id from incident_events where at > ${since}
+      ${ends ? sql`union select waiting from subscriber_messages where waiting is not null` : sql``}
+    ) found
+    join incident_events e on e.id = found.id
     join incidents i on i.id = e.incident_id and not i.retracted and not i.in_maintenance
     join targets t on t.id = i.target_id
     join status_page_components c on c.target_id = i.target_id
     join status_pages p on p.id = c.page_id and ${published(sql)} and ${isPublished(sql)}
     left join incident_publications r on r.incident_id = i.id and r.page_id = p.id
-    where e.at > ${since} and (r.published_at is null or e.at >= r.published_at) and ${
+    left join subscriber_messages w on w.page_id = p.id and w.waiting = e.id
+    where (r.published_at is null or e.at >= r.published_at) and ${
       ends
         ? sql`(e.kind = 'resolved' and not ${isFlap(sql)} or ${isNotifying(sql)} and e.detail ->> 'phase' = 'resolved'
               or e.kind = 'flapping_ended' and e.detail ->> 'outcome' = 'up')
-            and exists (select from subscriber_messages m where m.page_id = p.id and m.incident_id = i.id)`
+            and ${isAnnounced(sql)}`
         : sql`not ${isFlap(sql)} and (e.kind = 'reopened' or (e.kind = 'opened' and i.opened_by = 'engine')
             or (${isNotifying(sql)} and e.detail ->> 'phase' <> 'resolved'))`
-    } and not exists (select from subscriber_messages m where m.page_id = p.id and m.key = 'event:' || e.id)
+    } and not exists (
+      select from subscriber_messages m where m.page_id = p.id and m.key = 'event:' || e.id and m.waiting is null)
     order by e.at, e.id limit ${limit}`;
 }
+
+/** Condition: there is a message about incident `i` on page `p`. */
+const isAnnounced = (sql: Db) => sql`
+  exists (select from subscriber_messages m where m.page_id = p.id and m.incident_ids @> array[i.id])`;
 
 const publicTitle = (sql: Db) => sql`i.public_title`;
 
@@ -103,18 +127,21 @@ const publicTitle = (sql: Db) => sql`i.public_title`;
 const incidentColumns = (sql: Db, title: ReturnType<typeof publicTitle>) => sql`
   ${pageColumns(sql)}, i.id as incident_id, array[i.target_id] as target_ids,
   array[coalesce(c.public_name, t.name)] as components, ${title} as title, i.severity,
-  null::timestamptz as starts_at, null::timestamptz as ends_at`;
+  null::timestamptz as starts_at, null::timestamptz as ends_at, null::uuid as event_id, false as waits,
+  false as is_update, c.public_group as "group"`;
 
 /**
  * Incidents that were published since `since` while they were open, with their newest update, and those that were
  * withdrawn, on pages whose subscribers have messages of them. A publication is one message, however often it is read.
- * A withdrawal has the title of the last message, as what is written after it is not published.
+ * A withdrawal has the title of the last message, as what is written after it is not published; where that was about
+ * more than this incident, it names the component.
  */
 export async function selectPublicationNews(sql: Db, since: Date, limit: number): Promise<Source[]> {
   const key = (kind: string, at: ReturnType<typeof sql>) =>
     sql`${`${kind}:`}::text || i.id || ':' || extract(epoch from ${at})`;
   const lastTitle = sql`
-    (select m.content ->> 'title' from subscriber_messages m where m.page_id = p.id and m.incident_id = i.id
+    (select case when cardinality(m.incident_ids) = 1 then m.content ->> 'title' end from subscriber_messages m
+     where m.page_id = p.id and m.incident_ids @> array[i.id] and m.merged_into is null and m.waiting is null
      order by ${newest(sql)} limit 1)`;
   return await sql<Source[]>`
     with changed as (
@@ -141,27 +168,36 @@ export async function selectPublicationNews(sql: Db, since: Date, limit: number)
       join status_pages p on p.id = r.of_page and ${published(sql)}
       join status_page_components c on c.page_id = p.id and c.target_id = i.target_id
       where r.withdrawn_at is not null
-        and exists (select from subscriber_messages m where m.page_id = p.id and m.incident_id = i.id)
+        and ${isAnnounced(sql)}
     )
     select news.* from news
     where not exists (select from subscriber_messages m where m.page_id = news.page_id and m.key = news.key)
     order by news.at, news.key limit ${limit}`;
 }
 
-/** Drops messages of withdrawn incidents that nobody has got yet; those that were attempted are not tried again. */
+/**
+ * Drops messages of withdrawn incidents that nobody has got yet; those that were attempted are not tried again. One
+ * that nobody got and that is about other incidents too is forgotten, so that these are announced without it.
+ */
 export async function dropWithdrawn(sql: Db, since: Date): Promise<void> {
-  await sql`
-    with withdrawn as (
-      select m.id from incident_publications r
-      join subscriber_messages m on m.page_id = r.page_id and m.incident_id = r.incident_id
+  const withdrawn = sql`
+    withdrawn as (
+      select m.id, cardinality(m.incident_ids) > 1 or m.waiting is not null as of_others from incident_publications r
+      join subscriber_messages m on m.page_id = r.page_id and m.incident_ids @> array[r.incident_id]
         and m.content ->> 'kind' <> 'withdrawn'
       where r.withdrawn_at > ${since} and r.published_at is null
-    ), ended as (
+    )`;
+  await sql`
+    with ${withdrawn}, ended as (
       update subscriber_deliveries d set due_at = null from withdrawn w
       where d.message_id = w.id and d.due_at is not null and d.attempts > 0
     )
     delete from subscriber_deliveries d using withdrawn w
     where d.message_id = w.id and d.due_at is not null and d.attempts = 0`;
+  await sql`
+    with ${withdrawn}
+    delete from subscriber_messages m using withdrawn w
+    where m.id = w.id and w.of_others and not exists (select from subscriber_deliveries d where d.message_id = m.id)`;
 }
 
 /**
@@ -189,7 +225,7 @@ export async function selectStateNews(sql: Db, since: Date, ends: boolean, limit
     select ${pageColumns(sql)}, 'state:' || n.id as key, n.started_at as at, n.incident_id,
       array[c.id] as target_ids, array[c.public_name] as components,
       case when n.incident_id is null then c.public_name end as title, null as severity, n.kind, null as message,
-      null::timestamptz as starts_at, null::timestamptz as ends_at
+      null::timestamptz as starts_at, null::timestamptz as ends_at, ${plain(sql)}
     from news n
     join status_page_components c on c.manual_id = n.component_id
     join status_pages p on p.id = c.page_id and ${published(sql)}
@@ -197,7 +233,8 @@ export async function selectStateNews(sql: Db, since: Date, ends: boolean, limit
       ${
         ends
           ? sql`
-              and exists (select from subscriber_messages m where m.page_id = p.id and m.incident_id = n.incident_id)`
+              and exists (select from subscriber_messages m
+                          where m.page_id = p.id and m.incident_ids @> array[n.incident_id])`
           : sql``
       }
     order by n.started_at, n.id limit ${limit}`;
@@ -229,7 +266,7 @@ export async function selectMaintenanceNews(sql: Db, since: Date, now: Date, lim
       join status_pages p on p.org_id = w.org_id and ${published(sql)}
       where not exists (select from subscriber_messages m where m.page_id = p.id and m.key = n.kind || ':' || n.id)
     )
-    select news.*, own.*, null::uuid as incident_id, null as severity from news
+    select news.*, own.*, null::uuid as incident_id, null as severity, ${plain(sql)} from news
     cross join lateral (
       select array_agg(c.target_id) as target_ids,
         array_agg(coalesce(c.public_name, t.name) order by wt.position) as components
@@ -244,13 +281,15 @@ export async function selectMaintenanceNews(sql: Db, since: Date, now: Date, lim
 
 /**
  * True when there may be something to announce: an active subscriber, and since `since` an event of an incident or of
- * maintenance.
+ * maintenance, or since a day an end that waits.
  */
 export const mayHaveNews = (sql: Db, since: Date, now: Date) => sql`
   exists (select from subscribers where state = 'active') and (
     exists (select from incident_events where at > ${since})
     or exists (select from incident_publications where coalesce(withdrawn_at, published_at) > ${since})
     or exists (select from component_states where started_at > ${since})
+    or exists (select from subscriber_messages
+               where waiting is not null and created_at > ${new Date(now.getTime() - dayMs)})
     or exists (select from maintenance_windows where created_at > ${since})
     or exists (select from maintenance_occurrences where not cancelled and starts_at > ${since} and starts_at <= ${now})
     or exists (select from maintenance_occurrences where not cancelled and ends_at > ${since} and ends_at <= ${now}))`;

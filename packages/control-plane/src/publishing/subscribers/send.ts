@@ -90,7 +90,7 @@ export async function deliverToWebhook(
   row: queries.DueDelivery,
 ): Promise<boolean> {
   return await attempt(system, row.id, async () => {
-    const { base, language: _language, zone: _zone, ...content } = row.content;
+    const { base, language: _language, zone: _zone, group: _group, ...content } = row.content;
     const { status } = await post(system, transport, row, {
       type: "update",
       id: row.message_id,
