@@ -155,7 +155,7 @@ export const folders = {
     },
   },
   "alerting/maintenance": {
-    owns: ["maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
+    owns: ["maintenance_cancellations", "maintenance_occurrences", "maintenance_window_targets", "maintenance_windows"],
     joins: {
       "the targets of a new window, locked, and their names": ["targets"],
       "status pages that show a window": ["status_page_components", "status_pages"],

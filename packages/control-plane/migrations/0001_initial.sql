@@ -1260,6 +1260,8 @@ create table maintenance_windows (
   generated_until      timestamptz,
   managed              jsonb,
   withheld             jsonb,
+  -- Number of changes, for calendars (RFC 5545, section 3.8.7.4).
+  sequence             integer not null default 0,
   check ((recurrence_rule is null) = (recurrence_time_zone is null)),
   check ((recurrence_rule is null) = (generated_until is null))
 );
@@ -1291,6 +1293,21 @@ create table maintenance_window_targets (
 );
 -- With the window, so that a report of 10,000 monitors reads the index alone.
 create index maintenance_window_targets_by_target on maintenance_window_targets (target_id) include (window_id);
+
+-- Windows that were deleted before their end: calendars of status pages say so for 30 days.
+create table maintenance_cancellations (
+  window_id            uuid primary key,
+  org_id               uuid not null references orgs on delete cascade,
+  title                text not null,
+  starts_at            timestamptz not null,
+  ends_at              timestamptz not null,
+  recurrence_rule      text,
+  recurrence_time_zone text,
+  sequence             integer not null,
+  target_ids           uuid[] not null,
+  cancelled_at         timestamptz not null
+);
+create index maintenance_cancellations_by_org on maintenance_cancellations (org_id, cancelled_at);
 
 -- Periods for which a person holds notifications.
 create table snoozes (

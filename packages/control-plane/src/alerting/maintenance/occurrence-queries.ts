@@ -72,10 +72,14 @@ export async function selectOccurrence(
     where org_id = ${orgId} and window_id = ${windowId} and id = ${id}`);
 }
 
-export async function updateOccurrence(sql: Db, orgId: string, row: OccurrenceRow): Promise<void> {
+export async function updateOccurrence(sql: Db, orgId: string, row: OccurrenceRow, now: Date): Promise<void> {
   await sql`
-    update maintenance_occurrences set ends_at = ${row.ends_at}, cancelled = ${row.cancelled}
-    where org_id = ${orgId} and id = ${row.id}`;
+    with changed as (
+      update maintenance_occurrences set ends_at = ${row.ends_at}, cancelled = ${row.cancelled}
+      where org_id = ${orgId} and id = ${row.id} returning window_id
+    )
+    update maintenance_windows w set sequence = w.sequence + 1, updated_at = ${now}
+    from changed where w.id = changed.window_id`;
 }
 
 export async function updateEnd(

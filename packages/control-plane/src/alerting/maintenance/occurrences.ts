@@ -134,7 +134,7 @@ export async function updateOccurrence(
       changed.cancelled = patch.cancelled;
     }
     if (patch.ends_at !== undefined) changed.ends_at = newEnd(row, new Date(patch.ends_at), now);
-    await queries.updateOccurrence(tx.sql, tx.orgId, changed);
+    await queries.updateOccurrence(tx.sql, tx.orgId, changed, now);
     await followEnd(tx, window, { was: row.ends_at, is: changed.ends_at });
     const after = present(changed, now);
     await record(tx, {

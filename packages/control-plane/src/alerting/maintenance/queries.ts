@@ -25,6 +25,9 @@ export interface WindowView extends WindowRow {
   occurrence_ends_at: Date | null;
 }
 
+/** Days for which calendars show a window as cancelled. */
+export const cancelledDays = 30;
+
 const columns = (sql: Db) => sql`
   w.id, w.org_id, w.title, w.description, w.starts_at, w.ends_at, w.recurrence_rule, w.recurrence_time_zone, w.over_at,
   w.generated_until, w.write_source, w.created_at, w.updated_at, w.managed,
@@ -68,7 +71,8 @@ export async function updateWindow(sql: Db, row: WindowRow): Promise<void> {
     update maintenance_windows set title = ${row.title}, description = ${row.description},
       starts_at = ${row.starts_at}, ends_at = ${row.ends_at}, recurrence_rule = ${row.recurrence_rule},
       recurrence_time_zone = ${row.recurrence_time_zone}, over_at = ${row.over_at},
-      generated_until = ${row.generated_until}, write_source = ${row.write_source}, updated_at = ${row.updated_at}
+      generated_until = ${row.generated_until}, write_source = ${row.write_source}, updated_at = ${row.updated_at},
+      sequence = sequence + 1
     where org_id = ${row.org_id} and id = ${row.id}`;
   await sql`delete from maintenance_window_targets where window_id = ${row.id}`;
   await insertTargets(sql, row.id, row.target_ids);
@@ -80,7 +84,19 @@ async function insertTargets(sql: Db, windowId: string, ids: readonly string[]):
     select ${windowId}, u.id, u.position from unnest(${[...ids]}::uuid[]) with ordinality as u (id, position)`;
 }
 
-export async function deleteWindow(sql: Db, orgId: string, id: string): Promise<void> {
+/** Deletes a window. One that is not over is remembered as cancelled; older ones of the organisation are forgotten. */
+export async function deleteWindow(sql: Db, orgId: string, id: string, now: Date): Promise<void> {
+  await sql`
+    delete from maintenance_cancellations
+    where org_id = ${orgId} and cancelled_at < ${now}::timestamptz - make_interval(days => ${cancelledDays})`;
+  await sql`
+    insert into maintenance_cancellations (window_id, org_id, title, starts_at, ends_at, recurrence_rule,
+      recurrence_time_zone, sequence, target_ids, cancelled_at)
+    select w.id, w.org_id, w.title, w.starts_at, w.ends_at, w.recurrence_rule, w.recurrence_time_zone, w.sequence + 1,
+      array(select wt.target_id from maintenance_window_targets wt where wt.window_id = w.id), ${now}
+    from maintenance_windows w
+    where w.org_id = ${orgId} and w.id = ${id} and (w.over_at is null or w.over_at > ${now})
+    on conflict (window_id) do nothing`;
   await sql`delete from maintenance_windows where org_id = ${orgId} and id = ${id}`;
 }
 

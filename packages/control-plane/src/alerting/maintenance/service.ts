@@ -13,6 +13,7 @@ import { checkTimes, keepRunning, notFound, stateOf } from "./rules.ts";
 import type { Maintenance, MaintenanceCreate, MaintenanceListQuery, MaintenancePatch, WindowState } from "./schema.ts";
 
 export type { PageWindowRow } from "./occurrence-queries.ts";
+export { type CalendarWindow, calendarOf } from "./calendar.ts";
 export { maintenanceReader } from "./coverage.ts";
 export { activeWindows, calendar, targetWindow, windowScope } from "./reads.ts";
 export { listOccurrences, updateOccurrence } from "./occurrences.ts";
@@ -218,8 +219,9 @@ export async function deleteWindow(ctx: Ctx, id: string): Promise<void> {
   await inTransaction(ctx, async (tx) => {
     const row = isId(id) ? await queries.lockWindow(tx.sql, ctx.orgId, id) : null;
     if (row === null) throw notFound();
-    const before = await readWindow(tx, id, new Date(tx.clock.now()));
-    await queries.deleteWindow(tx.sql, ctx.orgId, id);
+    const now = new Date(tx.clock.now());
+    const before = await readWindow(tx, id, now);
+    await queries.deleteWindow(tx.sql, ctx.orgId, id, now);
     await record(tx, { resourceId: id, before });
   });
 }

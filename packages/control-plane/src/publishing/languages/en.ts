@@ -51,6 +51,8 @@ export const en = {
     incidents: "Current incidents",
     running: "Maintenance in progress",
     planned: "Scheduled maintenance",
+    /** Link to the planned maintenance as a calendar file. */
+    calendar: "Calendar (.ics)",
     past: "Past incidents",
     noPast: "No incidents",
     ongoing: "Ongoing",
@@ -94,7 +96,7 @@ export const en = {
     /** A day or an incident that another product has recorded. */
     imported: "Imported",
     /** Figures of badges, behind the name of a component. */
-    badge: { uptime: "uptime", latency: "latency", cert: "certificate" },
+    badge: { uptime: "uptime", reported: "reported uptime", latency: "latency", cert: "certificate" },
     zone: (zone: string) => `Times in ${zone}`,
     yourZone: "Times in your zone",
     poweredBy: "Powered by StatusMesh",

@@ -9,7 +9,7 @@ import { type PageRow, touchReaderToken } from "../status-pages/service.ts";
 
 const isImage = (path: string): boolean =>
   path.startsWith("/status-assets/") || (path.startsWith("/api/public/v1/") && path.endsWith("/badge.svg"));
-const data = /^\/(?:api\/(?:public\/v1|status-page)\/|llms\.txt$)/;
+const data = /^\/(?:api\/(?:public\/v1|status-page)\/|status\/maintenance\.ics$|llms\.txt$)/;
 const prefix = "sm_read_";
 
 /**

@@ -5,6 +5,7 @@ import { hostUrl, pageUrl } from "../../platform/http/page-host.ts";
 import type { PageVisit } from "../../platform/context.ts";
 import { BadgeQuery, componentBadge, pageBadge } from "./badges.ts";
 import { historyDays } from "./compute.ts";
+import { maintenanceCalendar } from "./ics.ts";
 import { llmsText } from "./llms.ts";
 import { incidentsFeed } from "./rss.ts";
 import {
@@ -71,6 +72,17 @@ export const publicRoutes: Route[] = [
     mediaType: "application/rss+xml",
     replies: { 200: Text("RSS 2.0", '<rss version="2.0">…</rss>') },
     handle: async ({ ctx }) => text(incidentsFeed(await service.servedStatus(ctx), await pageAddress(ctx))),
+  }),
+  route("GET", "/status/maintenance.ics", {
+    ...shared,
+    summary: "Maintenance as iCalendar",
+    description:
+      "RFC 5545: windows of the last 90 and the next 365 days. Recurring ones have their rule and the skipped times; a " +
+      "window that was deleted before its end is cancelled for 30 days.",
+    mediaType: "text/calendar",
+    replies: { 200: Text("iCalendar", "BEGIN:VCALENDAR…") },
+    handle: async ({ ctx }) =>
+      text(await maintenanceCalendar(ctx, await service.servedStatus(ctx), await pageAddress(ctx))),
   }),
   route("GET", "/llms.txt", {
     ...shared,

@@ -53,7 +53,8 @@ export async function componentBadge(visit: PageVisit, id: string, query: BadgeQ
   const texts = textsOf(served.language);
   if (query.metric === "status") return await svg(name, stateInSentence(texts, status), status);
   const { message, state } = await valueOf(visit, served, id, query);
-  return await svg(`${name} ${texts.page.badge[query.metric]}`, message, state);
+  const figure = query.metric === "uptime" && served.reported ? "reported" : query.metric;
+  return await svg(`${name} ${texts.page.badge[figure]}`, message, state);
 }
 
 /** What a visitor without access gets in place of an image. */

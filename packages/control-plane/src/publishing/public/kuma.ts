@@ -5,6 +5,7 @@ import { mapInTurns } from "../../platform/process/turns.ts";
 import { AppError } from "@statusmesh/shared/errors";
 import type { PageVisit } from "../../platform/context.ts";
 import type { ServedStatus } from "./compute.ts";
+import { mostSevere } from "./entries.ts";
 import { componentsOf, oncePerStatus, servedStatus } from "./service.ts";
 import type { ComponentState } from "./states.ts";
 
@@ -45,7 +46,7 @@ const KumaPage = Shape("KumaPage", "A page in the shape of Uptime Kuma", {
       }),
       Type.Null(),
     ],
-    { description: "The newest open incident; null for none" },
+    { description: "The most severe open incident; null for none" },
   ),
   publicGroupList: Type.Array(
     Closed({
@@ -123,11 +124,11 @@ const comma = Buffer.from(",");
 const time = (iso: string): string => iso.replace("T", " ").replace("Z", "");
 
 function pageOf(slug: string, { status, entries, monitor }: ServedStatus) {
-  const incident = entries.find(({ state }) => state === "open");
+  const incident = mostSevere(entries);
   return {
     config: { slug, title: status.page.name, description: status.page.about, published: true },
     incident:
-      incident === undefined
+      incident === null
         ? null
         : {
             id: incident.id,

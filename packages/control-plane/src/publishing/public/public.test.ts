@@ -1,3 +1,4 @@
+import { createRequire } from "node:module";
 import { gzipSync } from "node:zlib";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
@@ -8,7 +9,7 @@ import { ensurePartitions } from "../../platform/db/partitions.ts";
 import { loadAssets } from "../../platform/html/assets.ts";
 import { mountPages } from "../../platform/html/pages.ts";
 import { openViews } from "../../platform/html/views.ts";
-import { createWindow } from "../../alerting/maintenance/service.ts";
+import { createWindow, deleteWindow, listOccurrences, updateOccurrence } from "../../alerting/maintenance/service.ts";
 import { languages } from "../languages/schema.ts";
 import { textsOf } from "../languages/service.ts";
 import type { Branding } from "../status-pages/schema.ts";
@@ -319,7 +320,7 @@ t.test("badges of a page and of its components take the statements of one readin
   };
   const badges = ["", ...ids.map((id) => `?component=${id}`)].map((query) => `/api/public/v1/badge.svg${query}`);
   const first = await read(badges);
-  t.ok(first > 0 && first <= 11, `${first} statements for ${badges.length} badges`);
+  t.ok(first > 0 && first <= 12, `${first} statements for ${badges.length} badges`);
   t.equal(await read(badges), 0, "none while the page is fresh");
   clock.at += 10_001;
   const page = await read(["/api/public/v1/status"]);
@@ -805,6 +806,111 @@ t.test("a recurring window is listed once, with its later times of the week", as
     active: [{ title: "Backup", ...times(0), later: [] }],
     upcoming: [{ ...times(1), later: later.slice(1) }],
   });
+});
+
+/** What the test needs of ical.js, whose package names no types for imports. */
+interface Ical {
+  parse(text: string): unknown;
+  Component: new (parsed: unknown) => IcalComponent;
+  Event: new (component: IcalComponent, options?: object) => IcalEvent;
+  TimezoneService: { register(zone: IcalComponent): unknown };
+}
+interface IcalComponent {
+  getAllSubcomponents(name: string): IcalComponent[];
+  getFirstPropertyValue(name: string): { toString(): string } | null;
+}
+interface IcalTime {
+  toJSDate(): Date;
+}
+interface IcalEvent {
+  uid: string;
+  sequence: number;
+  summary: string;
+  description: string;
+  isRecurring(): boolean;
+  iterator(): { next(): IcalTime | null };
+  getOccurrenceDetails(at: IcalTime): { startDate: IcalTime; endDate: IcalTime };
+  startDate: IcalTime;
+}
+const ical = createRequire(import.meta.url)("ical.js") as Ical;
+
+t.test("maintenance as a calendar file says the times that are stored, to a reader of RFC 5545", async (t) => {
+  const pageId = await publish(ctx.orgId, { display_name: "Acme" });
+  const web = await newTarget(ctx, "Web; shop, \u202a\u{1f6d2}");
+  const hidden = await newTarget(ctx, "hidden-1");
+  await show(pageId, web);
+  const day0 = Date.UTC(2026, 9, 10, 0, 30);
+  clock.at = day0 - day;
+  const window = (title: string, more: object = {}) =>
+    createWindow(ctx, {
+      title,
+      starts_at: iso(day0),
+      ends_at: iso(day0 + 2 * hour),
+      component_ids: [web, hidden],
+      ...more,
+    });
+  const weekly = await window("Weekly", {
+    recurrence: { rule: "FREQ=WEEKLY;UNTIL=20261128", time_zone: "Europe/Berlin" },
+  });
+  const daily = await window("Daily", { recurrence: { rule: "FREQ=DAILY;INTERVAL=3", time_zone: "America/New_York" } });
+  const long = `${"Zürich, \\ ; \u{1f6d2} ".repeat(12)}\nsecond line`;
+  const once = await window("Once", { description: long });
+  const gone = await window("Gone");
+  await createWindow(ctx, {
+    title: "Secret",
+    starts_at: iso(day0),
+    ends_at: iso(day0 + hour),
+    component_ids: [hidden],
+  });
+  const { items } = await listOccurrences(ctx, weekly.id, { limit: 50, offset: 0 });
+  await updateOccurrence(ctx, weekly.id, items[1]!.id, { cancelled: true });
+  await updateOccurrence(ctx, weekly.id, items[3]!.id, { ends_at: iso(Date.parse(items[3]!.ends_at) + hour) });
+  await deleteWindow(ctx, gone.id);
+  const read = async () => {
+    forget();
+    return await ask("GET", "/status/maintenance.ics");
+  };
+  const reply = await read();
+  t.equal(reply.headers.get("content-type"), "text/calendar; charset=utf-8");
+  t.ok(
+    reply.text.split("\r\n").every((line) => Buffer.byteLength(line) <= 75),
+    "folded",
+  );
+  t.notMatch(reply.text, /Secret|hidden-1|\.test/);
+  const calendar = new ical.Component(ical.parse(reply.text));
+  for (const zone of calendar.getAllSubcomponents("vtimezone")) ical.TimezoneService.register(zone);
+  const parts = calendar.getAllSubcomponents("vevent");
+  const main = parts.filter((part) => part.getFirstPropertyValue("recurrence-id") === null);
+  const events = main.map((part) => {
+    const own = String(part.getFirstPropertyValue("uid"));
+    const exceptions = parts.filter((one) => one !== part && String(one.getFirstPropertyValue("uid")) === own);
+    return new ical.Event(part, { exceptions });
+  });
+  const byId = new Map(events.map((event) => [event.uid, event]));
+  t.strictSame([...byId.keys()].toSorted(), [weekly, daily, once, gone].map(({ id }) => id).toSorted());
+  t.equal(byId.get(once.id)!.description.split("\n\n")[0], long.trim());
+  t.match(byId.get(once.id)!.description, "Web; shop, ", "the component of the page");
+  const status = (id: string) => main[events.findIndex(({ uid }) => uid === id)]!.getFirstPropertyValue("status");
+  t.strictSame([status(once.id), status(gone.id)].map(String), ["CONFIRMED", "CANCELLED"]);
+  t.strictSame([byId.get(once.id)!.sequence, byId.get(weekly.id)!.sequence, byId.get(gone.id)!.sequence], [0, 2, 1]);
+  for (const { id } of [weekly, daily]) {
+    const stored = await sql<{ starts_at: Date; ends_at: Date }[]>`
+      select starts_at, ends_at from maintenance_occurrences where window_id = ${id} and not cancelled order by starts_at`;
+    const event = byId.get(id)!;
+    const times = [];
+    for (let next = event.iterator(), at = next.next(); at !== null && times.length < stored.length; at = next.next()) {
+      const { startDate, endDate } = event.getOccurrenceDetails(at);
+      times.push({ starts_at: startDate.toJSDate(), ends_at: endDate.toJSDate() });
+    }
+    t.strictSame(
+      times,
+      stored.map((row) => ({ ...row })),
+      "across the change of clocks",
+    );
+    t.ok(stored.length >= 6);
+  }
+  clock.advance(31 * day);
+  t.notMatch((await read()).text, gone.id, "for 30 days");
 });
 
 t.test("badges of uptime, latency and certificate, grey without data", async (t) => {
