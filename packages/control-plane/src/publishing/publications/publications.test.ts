@@ -315,7 +315,10 @@ t.test("incidents of one cause are one message at their beginning and one at the
   clock.advance(minute);
   await event(pair[1], "reopened");
   await sql`update incidents set ended_at = null, outage_since = now() where id = ${pair[1]}`;
-  matchObject(t, await told(), { all: ["reopened"] }, "an end that nobody heard of is no news");
+  matchObject(t, await told(), { all: [] }, "nobody heard of its end");
+  clock.advance(minute);
+  await ends(pair[1]);
+  matchObject(t, await told(), { all: ["resolved"], scoped: ["opened", "resolved"] }, "one end");
   await sql`delete from subscribers where id = ${scoped}`;
   await sql`delete from status_page_components where target_id = ${second}`;
 });
