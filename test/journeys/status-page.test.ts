@@ -66,6 +66,8 @@ t.test("a status page", async (t) => {
       from generate_series(${isoDay(today - 60 * dayMs)}::date, ${isoDay(today)}::date, interval '1 day') as d (day)`;
   // A monitor has no history before it exists.
   await sql`update targets set created_at = now() - interval '100 days'`;
+  // Each of a host of its own: no two incidents share a cause.
+  await sql`update targets set host = id::text`;
   await sql`update target_states set status = 'up', status_until = now() + interval '1 day', last_result_at = now()`;
   const [{ org_id: orgId } = { org_id: "" }] = await sql<{ org_id: string }[]>`select org_id from targets limit 1`;
   const addIncident = async (targetId: string, started: number, ended: number | null, title: string) => {
@@ -149,7 +151,7 @@ t.test("a status page", async (t) => {
     for (const [n, id] of ids.entries()) if (n < 12) await addIncident(id, today - 600_000, null, `Outage ${n}`);
     await waitFor("the refreshed banner", async () => {
       await visitor.evaluate("void document.dispatchEvent(new Event('visibilitychange'))");
-      return (await visitor.locator(".banner h2").textContent()) === "Major System Outage";
+      return /^Outage \d+$/.test((await visitor.locator(".banner h2").textContent()) ?? "");
     });
     t.match(await visitor.locator(".banner p").textContent(), /12 of 25 components affected/);
     t.match(await visitor.title(), /^Major System Outage · Acme status$/);
@@ -172,7 +174,7 @@ t.test("a status page", async (t) => {
     const plain = await browser.newContext({ baseURL: url, javaScriptEnabled: false });
     const reader = await plain.newPage();
     await reader.goto("/status");
-    t.match(await reader.locator(".banner").textContent(), /Major System Outage[^]*12 of 25 components affected/);
+    t.match(await reader.locator(".banner").textContent(), /Outage \d+[^]*12 of 25 components affected/);
     t.match(await reader.locator(".banner time").first().textContent(), /UTC/);
     t.equal(await reader.locator("#others a").count(), 9, "also in a box that is closed");
     await reader.goto(`/status/incidents/${(await api.get("/api/public/v1/incidents")).body.items[0].id}`);
@@ -249,7 +251,7 @@ t.test("a status page", async (t) => {
       await german.goto("/status");
       return (await german.locator("html").getAttribute("lang")) === "de";
     });
-    t.match(await german.locator(".banner h2").textContent(), "Schwerer Systemausfall");
+    t.match(await german.locator(".banner").getAttribute("data-label"), "Schwerer Systemausfall");
     t.match(await german.locator(".days").first().getAttribute("aria-label"), /Tage/);
     t.notMatch(await german.locator("main").innerText(), /Operational|Major outage|Past incidents|Components/);
     t.strictSame(await findings(german), []);

@@ -4,7 +4,14 @@ import { Closed, paging, slicePage, Text } from "../../platform/http/wire.ts";
 import { csvReply } from "../../platform/http/csv.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { IncidentEvent, IncidentEventPage } from "./event-schema.ts";
-import { IncidentCreate, IncidentUpdatePage, Narration, NewNote, NewUpdate, PostedUpdate } from "./narration-schema.ts";
+import {
+  IncidentCreate,
+  IncidentUpdatePage,
+  Narration,
+  NewNote,
+  PostedUpdate,
+  UpdateRequest,
+} from "./narration-schema.ts";
 import {
   BulkIncidentAction,
   BulkIncidentOutcome,
@@ -141,11 +148,11 @@ export const incidentRoutes: Route[] = [
     description:
       "Appears on the status pages of the monitor, also after the end. Phase `resolved` is advisory: check " +
       "results close an incident. An incident has at most 100 updates.",
-    body: NewUpdate,
+    body: UpdateRequest,
     replies: { 201: PostedUpdate },
     errors: ["INCIDENT_NOT_FOUND", "QUOTA_EXCEEDED"],
-    handle: async ({ ctx, params, body }) =>
-      createdIn(`/api/v1/incidents/${params.id}/updates#`, await service.postUpdate(ctx, params.id, body)),
+    handle: async ({ ctx, params, body: { scope = "incident", ...update } }) =>
+      createdIn(`/api/v1/incidents/${params.id}/updates#`, await service.postUpdate(ctx, params.id, update, { scope })),
   }),
   route("POST", "/api/v1/incidents/{id}/notes", {
     ...write,

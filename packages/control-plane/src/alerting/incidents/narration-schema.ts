@@ -56,6 +56,16 @@ export const NewUpdate = Shape("NewIncidentUpdate", "A public update of an incid
 });
 export type NewUpdate = Static<typeof NewUpdate>;
 
+export const UpdateRequest = Shape("IncidentUpdateRequest", "A public update of an incident, or of its cause", {
+  ...NewUpdate.properties,
+  scope: Type.Optional(
+    OneOf(
+      ["incident", "cause"],
+      "cause: also of the open incidents on the same host, and of monitors that depend on each other; default: incident",
+    ),
+  ),
+});
+
 export const NewNote = Shape("NewIncidentNote", "An internal note of an incident", {
   message: MessageLines(
     "Text for members of the organisation, at most 2000 characters",

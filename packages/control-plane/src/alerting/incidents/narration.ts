@@ -15,6 +15,7 @@ import { recorded } from "./lifecycle.ts";
 import * as queries from "./lifecycle-queries.ts";
 import type { IncidentUpdate, Narration, NewNote, NewUpdate, PostedUpdate } from "./narration-schema.ts";
 import { type IncidentRow, selectIncident } from "./queries.ts";
+import { selectSharingCause } from "./sharing-queries.ts";
 import type { Incident } from "./schema.ts";
 
 /**
@@ -42,6 +43,9 @@ export async function narrateIncident(ctx: Ctx, id: string, narration: Narration
   });
 }
 
+/** Incidents of one cause that an update reaches besides its own. */
+const mostOfCause = 500;
+
 /** The new values of those fields that differ; null for none. */
 function changesOf(before: IncidentRow, after: IncidentRow, fields: readonly (keyof IncidentRow)[]): object | null {
   const changed = fields.filter((field) => before[field] !== after[field]);
@@ -56,24 +60,33 @@ const present = ({ author_type, author_id, author_name, created_at, ...row }: qu
 
 /**
  * Posts a public update, also after the end. Phase `resolved` closes nothing: results do. Without `notify` the
- * subscribers of the status pages get no message of it. Throws INCIDENT_NOT_FOUND, and QUOTA_EXCEEDED for an incident
+ * subscribers of the status pages get no message of it. With the scope `cause` the open incidents of the same cause get it
+ * too, all or none. Throws INCIDENT_NOT_FOUND, and QUOTA_EXCEEDED for an incident
  * with the most updates.
  */
 export async function postUpdate(
   ctx: Ctx,
   incidentId: string,
   update: NewUpdate,
-  { notify = true }: { notify?: boolean } = {},
+  { notify = true, scope = "incident" }: { notify?: boolean; scope?: "incident" | "cause" } = {},
 ): Promise<PostedUpdate> {
   requireScope(ctx, "incidents:write");
   return await inTransaction(ctx, async (tx) => {
-    await lockEvidence(tx, [(await findIncident(tx, incidentId)).target_id]);
-    const incident = await findIncident(tx, incidentId);
-    const { monitor_name } = incident;
-    await takeOne(tx, "max_updates_per_incident", () => queries.countUpdates(tx.sql, ctx.orgId, incidentId));
-    const after = await writeUpdate(tx, incidentId, update, notify);
-    await record(tx, { resourceId: after.id, after: { ...after, monitor_name } });
-    return { ...after, published: presentIncident(incident, tx).published };
+    const { target_id: targetId } = await findIncident(tx, incidentId);
+    const others = scope === "cause" ? await selectSharingCause(tx.sql, tx.orgId, incidentId, mostOfCause) : [];
+    await lockEvidence(tx, [targetId, ...others.map((other) => other.target_id)]);
+    // One time for all: status pages show it once.
+    const at = tx.clock.now();
+    const post = async (id: string): Promise<PostedUpdate> => {
+      const incident = await findIncident(tx, id);
+      await takeOne(tx, "max_updates_per_incident", () => queries.countUpdates(tx.sql, ctx.orgId, id));
+      const after = await writeUpdate(tx, id, update, notify, at);
+      await record(tx, { resourceId: after.id, after: { ...after, monitor_name: incident.monitor_name } });
+      return { ...after, published: presentIncident(incident, tx).published };
+    };
+    const posted = await post(incidentId);
+    for (const { id } of others) await post(id);
+    return posted;
   });
 }
 

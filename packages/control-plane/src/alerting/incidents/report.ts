@@ -45,7 +45,9 @@ export async function reportIncidents(ctx: Ctx, targetIds: readonly string[], in
     const known = new Set((await selectPolicies(tx.sql, tx.orgId, targetIds)).map(({ id }) => id));
     if (targetIds.some((id) => !known.has(id))) throw new AppError("TARGET_NOT_FOUND", "Monitor not found.");
     const targets = targetIds.map((targetId) => ({ id: newId(), targetId }));
-    if (endedAt === null) for (const target of targets) await open(tx, target, startedAt, input);
+    // One time for all: status pages show the update once.
+    const now = tx.clock.now();
+    if (endedAt === null) for (const target of targets) await open(tx, target, { startedAt, now }, input);
     else await store(tx, targets, { startedAt: new Date(startedAt), endedAt: new Date(endedAt) }, input);
     const ids = targets.map(({ id }) => id);
     const made = (await selectIncidentsOf(tx.sql, tx.orgId, ids)).map((row) => presentIncident(row, tx));
@@ -67,7 +69,12 @@ interface Reported {
   targetId: string;
 }
 
-async function open(tx: Ctx, { id, targetId }: Reported, startedAt: number, input: Report): Promise<void> {
+async function open(
+  tx: Ctx,
+  { id, targetId }: Reported,
+  { startedAt, now }: { startedAt: number; now: number },
+  input: Report,
+): Promise<void> {
   const { severity, public_title: publicTitle, message, notify = true } = input;
   if (!(await openAsPerson(tx, targetId, { id, startedAt, severity, publicTitle, notify }))) {
     const open = await selectOpenIncident(tx.sql, tx.orgId, targetId);
@@ -75,7 +82,7 @@ async function open(tx: Ctx, { id, targetId }: Reported, startedAt: number, inpu
       details: { incident_id: open },
     });
   }
-  await writeUpdate(tx, id, { phase: "investigating", message }, notify);
+  await writeUpdate(tx, id, { phase: "investigating", message }, notify, now);
 }
 
 /** Stores incidents that are over: nothing was decided here, so the evidence of the targets stays as it is. */

@@ -109,14 +109,10 @@ export const entriesJson = (entries: readonly Entry[]): PublicStatus["entries"] 
     state,
   }));
 
-/** The most severe open entry: the worst state, then the most components, then the newest. Null where none is open. */
+/** The most severe open entry: the worst state, then the most components, then the first. Null where none is open. */
 export function mostSevere(entries: readonly Entry[]): Entry | null {
   const open = entries.filter(({ state }) => state === "open");
   const state = worst(open.map(({ status }) => status));
-  return (
-    open
-      .filter(({ status }) => status === state)
-      .toSorted((a, b) => b.components.length - a.components.length || (a.started_at < b.started_at ? 1 : -1))[0] ??
-    null
-  );
+  const worstOnes = open.filter(({ status }) => status === state);
+  return worstOnes.toSorted((a, b) => b.components.length - a.components.length)[0] ?? null;
 }

@@ -319,6 +319,16 @@ t.test("incidents of one cause are one message at their beginning and one at the
   clock.advance(minute);
   await ends(pair[1]);
   matchObject(t, await told(), { all: ["resolved"], scoped: ["opened", "resolved"] }, "one end");
+  await sql`truncate incidents, subscriber_messages cascade`;
+  clock.advance(hour);
+  const [one, two] = [await opens(monitor, null), await opens(second, null)];
+  const apart = await opens(await newTarget(owner, "Apart"), null);
+  await told();
+  clock.advance(minute);
+  await postUpdate(owner, one, { phase: "identified", message: "A switch" }, { scope: "cause" });
+  const reached = await sql<{ id: string }[]>`select incident_id as id from incident_updates order by 1`;
+  t.strictSame(reached.map(({ id }) => id).toSorted(), [one, two].toSorted(), `not ${apart}`);
+  matchObject(t, await told(), { all: ["identified"], last: { n: 2 } }, "one message of one update");
   await sql`delete from subscribers where id = ${scoped}`;
   await sql`delete from status_page_components where target_id = ${second}`;
 });
