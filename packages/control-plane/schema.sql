@@ -723,6 +723,22 @@ CREATE INDEX incidents_in_maintenance ON incidents USING btree (id) WHERE (in_ma
 CREATE UNIQUE INDEX incidents_one_open ON incidents USING btree (target_id) WHERE (ended_at IS NULL);
 CREATE INDEX incidents_reminders ON incidents USING btree (reminder_due_at) WHERE (reminder_due_at IS NOT NULL);
 
+create table maintenance_cancellations (
+  window_id uuid not null,
+  org_id uuid not null,
+  title text not null,
+  starts_at timestamp with time zone not null,
+  ends_at timestamp with time zone not null,
+  recurrence_rule text,
+  recurrence_time_zone text,
+  sequence integer not null,
+  target_ids uuid[] not null,
+  cancelled_at timestamp with time zone not null,
+  PRIMARY KEY (window_id),
+  FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE
+);
+CREATE INDEX maintenance_cancellations_by_org ON maintenance_cancellations USING btree (org_id, cancelled_at);
+
 create table maintenance_occurrences (
   id uuid not null,
   window_id uuid not null,
@@ -766,6 +782,7 @@ create table maintenance_windows (
   generated_until timestamp with time zone,
   managed jsonb,
   withheld jsonb,
+  sequence integer not null default 0,
   PRIMARY KEY (id),
   CHECK ((ends_at > starts_at)),
   CHECK (((recurrence_rule IS NULL) = (recurrence_time_zone IS NULL))),
@@ -1635,6 +1652,7 @@ create table status_page_components (
   public_description text,
   public_group text,
   sort_order integer not null,
+  show jsonb not null default '{"uptime": true, "latency": false, "certificate": false}'::jsonb,
   state text,
   number integer,
   created_at timestamp with time zone,
@@ -1742,17 +1760,24 @@ create table subscriber_messages (
   org_id uuid not null,
   page_id uuid not null,
   key text not null,
-  incident_id uuid,
+  incident_ids uuid[] not null,
   target_ids uuid[] not null,
   content jsonb not null,
   at timestamp with time zone not null,
   created_at timestamp with time zone not null,
+  is_end boolean not null,
+  merged_into uuid,
+  waiting uuid,
   PRIMARY KEY (id),
   UNIQUE (page_id, key),
+  FOREIGN KEY (merged_into) REFERENCES subscriber_messages(id) ON DELETE CASCADE,
   FOREIGN KEY (org_id) REFERENCES orgs(id) ON DELETE CASCADE,
   FOREIGN KEY (page_id) REFERENCES status_pages(id) ON DELETE CASCADE
 );
+CREATE INDEX subscriber_messages_by_incident ON subscriber_messages USING gin (incident_ids);
 CREATE INDEX subscriber_messages_by_time ON subscriber_messages USING btree (created_at);
+CREATE INDEX subscriber_messages_merged ON subscriber_messages USING btree (merged_into) WHERE (merged_into IS NOT NULL);
+CREATE INDEX subscriber_messages_waiting ON subscriber_messages USING btree (waiting) WHERE (waiting IS NOT NULL);
 
 create table subscribers (
   id uuid not null,

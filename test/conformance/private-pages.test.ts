@@ -58,7 +58,8 @@ async function planted(word: string, slug: string, access: Json) {
   const component = await make.component(sql, home, id);
   await sql`
     update status_page_components set public_name = ${`${word} name`}, public_description = ${`${word} description`},
-      public_group = ${`${word} group`} where page_id = ${id}`;
+      public_group = ${`${word} group`}, show = '{"uptime": true, "latency": true, "certificate": true}'
+    where page_id = ${id}`;
   const incident = await make.incident(sql, home, "");
   await sql`
     update incidents set target_id = ${component}, public_title = ${`${word} title`},

@@ -83,8 +83,15 @@ async function declaredComponents(components, keyOf) {
     components.map((component) => component.target_id),
     keyOf,
   );
-  return components.map(({ target_id, public_name, public_description, public_group }, at) => {
-    const texts = Object.entries({ public_name, public_description, public_group }).filter(([, text]) => text !== null);
+  return components.map(({ target_id, public_name, public_description, public_group, show }, at) => {
+    const usual = { uptime: true, latency: false, certificate: false };
+    const unusual = Object.entries(show).filter(([name, value]) => value !== usual[name]);
+    const texts = Object.entries({
+      public_name,
+      public_description,
+      public_group,
+      show: unusual.length === 0 ? null : Object.fromEntries(unusual),
+    }).filter(([, value]) => value !== null);
     const shown = target_id === null ? { manual: true } : keys[at] === null ? { target_id } : { monitor: keys[at] };
     return { ...shown, ...Object.fromEntries(texts) };
   });

@@ -1613,6 +1613,8 @@ create table status_page_components (
   public_description text,
   public_group       text,
   sort_order         integer not null,
+  -- Which of its figures visitors see: {uptime, latency, certificate}.
+  show               jsonb not null default '{"uptime": true, "latency": false, "certificate": false}',
   state              text
     check (state in ('operational', 'degraded', 'partial_outage', 'major_outage', 'maintenance')),
   number             integer,

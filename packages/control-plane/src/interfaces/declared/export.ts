@@ -12,7 +12,13 @@ import type { Managed } from "../../platform/db/managed-queries.ts";
 import { stringified } from "../../platform/http/reply.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import { iso } from "../../platform/http/wire.ts";
-import { isPrivate, pageRules, type StoredPage, storedPages } from "../../publishing/status-pages/service.ts";
+import {
+  isPrivate,
+  pageRules,
+  type StoredPage,
+  storedPages,
+  unusualShow,
+} from "../../publishing/status-pages/service.ts";
 import { sorted } from "./compare.ts";
 import type { Section } from "@statusmesh/shared/declared/files";
 import type { StoredMonitor } from "./kinds/monitors.ts";
@@ -282,6 +288,7 @@ function pageBody(row: StoredPage, { keys }: Exporting): Json {
         public_name: component.public_name,
         public_description: component.public_description,
         public_group: component.public_group,
+        show: unusualShow(component.show),
       },
       {},
     );

@@ -74,9 +74,9 @@ async function valueOf(
     const state = pct >= goodUptime ? "operational" : pct >= fairUptime ? "degraded" : "major_outage";
     return { message: `${Math.floor(pct * 100) / 100} %`, state };
   }
-  const { kind, expires_at: expires } = served.monitor(id);
-  // A component without a monitor.
-  if (kind === null) return none;
+  const { kind, expires_at: expires, show } = served.monitor(id);
+  // A component without a monitor, or whose page does not show the figure.
+  if (kind === null || !(metric === "latency" ? show.latency : show.certificate)) return none;
   if (metric === "latency") {
     const ms = await latencyOf(visit, served, id, days);
     return ms === null ? none : { message: `${Math.round(ms)} ms`, state: "operational" };

@@ -73,7 +73,7 @@ export interface ServedStatus {
   /** When an incident was published; null: as it began. */
   publishedAt(incidentId: string): Date | null;
   /** Facts of the monitor behind a component, if there is one, and its number. */
-  monitor(componentId: string): Pick<PublicComponentRow, "kind" | "number" | "expires_at">;
+  monitor(componentId: string): Pick<PublicComponentRow, "kind" | "number" | "expires_at" | "show">;
   status: PublicStatus;
   /** Incidents that share a cause, as visitors see them: open ones first, then the newest. */
   entries: readonly Entry[];
@@ -111,7 +111,10 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
       const { windows, counted } = shared(history);
       return [
         id,
-        { uptimes: uptimesOf(days, history, counted).map(shownPct), cells: dayCells(days, history, windows) },
+        {
+          uptimes: uptimesOf(days, history, counted).map((pct) => (byId.get(id)!.show.uptime ? shownPct(pct) : null)),
+          cells: dayCells(days, history, windows),
+        },
       ] as const;
     }),
   );

@@ -54,6 +54,7 @@ t.test("a component without a monitor has an id, a name and a state that is set 
     public_name: "Telephone",
     public_description: null,
     public_group: "Office",
+    show: { uptime: true, latency: false, certificate: false },
     sort_order: 0,
     manual: true,
     state: "operational",

@@ -43,7 +43,7 @@ export const PublicComponent = Closed({
     described(
       Type.Number(),
       "Share of the checked time of the days shown without a confirmed outage, in percent; degraded time counts " +
-        "as up, maintenance windows are left out; null without checks",
+        "as up, maintenance windows are left out; null without checks, and where the page does not show it",
       99.98,
     ),
   ),

@@ -10,7 +10,7 @@ import {
   type Paging,
   rowOf,
 } from "../../platform/db/sql.ts";
-import type { ManualState } from "./schema.ts";
+import type { ManualState, Show } from "./schema.ts";
 
 /* Components of status pages. */
 
@@ -23,13 +23,14 @@ export interface ComponentRow {
   public_name: string | null;
   public_description: string | null;
   public_group: string | null;
+  show: Show;
   sort_order: number;
   state: ManualState | null;
 }
 
 const columns = (sql: Db) => sql`
-  c.id, c.target_id, t.name as monitor_name, c.public_name, c.public_description, c.public_group, c.sort_order,
-  c.state`;
+  c.id, c.target_id, t.name as monitor_name, c.public_name, c.public_description, c.public_group, c.show,
+  c.sort_order, c.state`;
 
 const ofPage = (sql: Db, orgId: string, pageId: string) => sql`
   from status_page_components c left join targets t on t.id = c.target_id
@@ -103,7 +104,7 @@ export async function updateComponent(sql: Db, orgId: string, pageId: string, ro
   await sql`
     update status_page_components
     set public_name = ${row.public_name}, public_description = ${row.public_description},
-      public_group = ${row.public_group}, sort_order = ${row.sort_order}
+      public_group = ${row.public_group}, show = ${sql.json(row.show)}, sort_order = ${row.sort_order}
     where org_id = ${orgId} and page_id = ${pageId} and id = ${row.id}`;
 }
 
@@ -146,16 +147,16 @@ export async function upsertComponents(
   const written = rows.map((row, at) => ({ ...row, manual_id: row.target_id === null ? row.id : null, at }));
   await sql`
     insert into status_page_components
-      (page_id, target_id, manual_id, org_id, public_name, public_description, public_group, sort_order, state, number,
-       created_at)
+      (page_id, target_id, manual_id, org_id, public_name, public_description, public_group, show, sort_order, state,
+       number, created_at)
     select ${pageId}, n.target_id, n.manual_id, ${orgId}, n.public_name, n.public_description, n.public_group,
-      n.at + ${place === "first" ? 0 : nextPlace(sql, pageId)}, n.state,
+      n.show, n.at + ${place === "first" ? 0 : nextPlace(sql, pageId)}, n.state,
       case when n.manual_id is not null then nextval('targets_number_seq') end,
       case when n.manual_id is not null then ${now}::timestamptz end
     from jsonb_to_recordset(${JSON.stringify(written)}::text::jsonb) as n (target_id uuid, manual_id uuid,
-      public_name text, public_description text, public_group text, at integer, state text)
+      public_name text, public_description text, public_group text, show jsonb, at integer, state text)
     on conflict (page_id, id) do update set public_name = excluded.public_name,
-      public_description = excluded.public_description, public_group = excluded.public_group,
+      public_description = excluded.public_description, public_group = excluded.public_group, show = excluded.show,
       sort_order = excluded.sort_order`;
 }
 
@@ -177,6 +178,8 @@ export interface PublicComponentRow {
   created_at: Date;
   /** Unknown without a monitor. */
   status: MonitorStatus;
+  /** Figures that visitors see. */
+  show: Show;
   /** Set manually; null for a monitor. */
   state: ManualState | null;
   last_result_at: Date | null;
@@ -197,7 +200,7 @@ export async function selectPublicComponents(
 ): Promise<PublicComponentRow[]> {
   return await sql<PublicComponentRow[]>`
     select c.id, coalesce(c.public_name, t.name) as name, c.public_description as description,
-      c.public_group as "group", coalesce(t.created_at, c.created_at) as created_at, c.state,
+      c.public_group as "group", c.show, coalesce(t.created_at, c.created_at) as created_at, c.state,
       case when t.enabled and s.status_until >= ${now} then s.status else 'unknown' end as status, s.last_result_at,
       t.kind, coalesce(t.number, c.number) as number, s.expires_at
     from status_page_components c

@@ -9,7 +9,7 @@ import { takeQuota } from "../../access/plans/service.ts";
 import { changePage, findPage } from "./find.ts";
 import * as queries from "./component-queries.ts";
 import { beginStates, changeState } from "./state-queries.ts";
-import type { Component, ComponentBulk, ComponentCreate, ComponentPatch } from "./schema.ts";
+import type { Component, ComponentBulk, ComponentCreate, ComponentPatch, Show } from "./schema.ts";
 
 /** The components of a page, in page order. */
 export async function listComponents(ctx: Ctx, pageId: string, paging: Paging): Promise<Page<Component>> {
@@ -76,6 +76,7 @@ export function writtenComponent(input: ComponentCreate, base = ""): queries.Wri
     public_name: name,
     public_description: input.public_description ?? null,
     public_group: input.public_group ?? null,
+    show: completeShow(input.show),
   };
   if (manual === undefined) {
     if (targetId === null)
@@ -86,6 +87,16 @@ export function writtenComponent(input: ComponentCreate, base = ""): queries.Wri
   if (targetId !== null) throw invalid("A component without a monitor names none.", `${base}/target_id`);
   if (name === null) throw invalid(needsName, `${base}/public_name`);
   return { id: newId(), target_id: null, ...texts, state };
+}
+
+/** The figures of a component whose request names none. */
+const usualShow: Show = { uptime: true, latency: false, certificate: false };
+const completeShow = (input: Partial<Show> = {}): Show => ({ ...usualShow, ...input });
+
+/** Figures that differ from those of a new component, for files; undefined where none does. */
+export function unusualShow(show: Show): Partial<Show> | undefined {
+  const names = (["uptime", "latency", "certificate"] as const).filter((name) => show[name] !== usualShow[name]);
+  return names.length === 0 ? undefined : Object.fromEntries(names.map((name) => [name, show[name]]));
 }
 
 const invalid = (message: string, field: string) => new AppError("INVALID_BODY", message, { field });
@@ -123,13 +134,17 @@ export async function updateComponent(
   ctx: Ctx,
   pageId: string,
   id: string,
-  { state, ...fields }: ComponentPatch,
+  { state, show, ...fields }: ComponentPatch,
 ): Promise<Component> {
   return await changePage(ctx, pageId, async (own) => {
     const before = await find(own, pageId, id);
     if (before.target_id !== null && state !== undefined) throw invalid(stateOfMonitor, "/state");
     if (before.target_id === null && fields.public_name === null) throw invalid(needsName, "/public_name");
-    await queries.updateComponent(own.sql, ctx.orgId, pageId, { ...before, ...fields });
+    await queries.updateComponent(own.sql, ctx.orgId, pageId, {
+      ...before,
+      ...fields,
+      ...(show === undefined ? {} : { show: completeShow(show) }),
+    });
     if (state !== undefined && state !== before.state) {
       const now = new Date(own.clock.now());
       const keepSince = new Date(now.getTime() - keptStatesMs);

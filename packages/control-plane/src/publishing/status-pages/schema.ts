@@ -259,6 +259,19 @@ const bindingFields = {
   ),
 };
 
+const showFields = {
+  uptime: Flag("Uptime in percent"),
+  latency: Flag("Response times: a page of the component with percentiles and a chart, and the badge", false),
+  certificate: Flag("The badge of the days until the certificate expires", false),
+};
+const Show = Shape("ComponentShow", "Figures that visitors see. Others are null or absent everywhere", showFields);
+export type Show = Static<typeof Show>;
+const ShowInput = Shape("ComponentShowInput", "Figures that visitors see: omitted ones take their default", {
+  uptime: withDefault(showFields.uptime, true),
+  latency: withDefault(showFields.latency, false),
+  certificate: withDefault(showFields.certificate, false),
+});
+
 /** States that a person or a program sets. */
 export const manualStates = ["operational", "degraded", "partial_outage", "major_outage", "maintenance"] as const;
 export type ManualState = (typeof manualStates)[number];
@@ -286,6 +299,7 @@ export const ComponentCreate = Closed(
     public_name: withDefault(bindingFields.public_name, null),
     public_description: withDefault(bindingFields.public_description, null),
     public_group: withDefault(bindingFields.public_group, null),
+    show: Type.Optional(ShowInput),
     sort_order: position,
   },
   {
@@ -312,6 +326,7 @@ export const ComponentPatch = Closed(
     public_name: Type.Optional(bindingFields.public_name),
     public_description: Type.Optional(bindingFields.public_description),
     public_group: Type.Optional(bindingFields.public_group),
+    show: Type.Optional(ShowInput),
     sort_order: position,
   },
   {
@@ -337,6 +352,7 @@ export const Component = Shape(
     target_id: nullable(described(Id, "The monitor; null without one")),
     monitor_name: nullable(Text("Name of the target; null without one", "Shop")),
     ...bindingFields,
+    show: Show,
     sort_order: Integer("Position on the page, ascending", 0),
     manual: Type.Optional(manual),
     state: Type.Optional(state),

@@ -38,6 +38,7 @@ export {
   removeComponent,
   reorderComponents,
   replaceComponents,
+  unusualShow,
   updateComponent,
   writtenComponent,
 } from "./components.ts";

@@ -289,8 +289,14 @@ t.test("components are added, described, ordered and removed", async (t) => {
     public_name: "Shop",
     public_description: null,
     public_group: "Core",
+    show: { uptime: true, latency: false, certificate: false },
     sort_order: 0,
   });
+  matchObject(t, (await ask("PATCH", `${path}/${web}`, { show: { latency: true } })).body, {
+    show: { uptime: true, latency: true, certificate: false },
+  });
+  matchObject(t, (await ask("PATCH", `${path}/${web}`, { public_name: "Shop" })).body, { show: { latency: true } });
+  matchObject(t, (await ask("PATCH", `${path}/${web}`, { show: {} })).body, { show: { latency: false } });
   for (const target_id of [api, search]) await ask("POST", path, { target_id });
   matchObject(t, await ask("POST", path, { target_id: web }), refused(409, "COMPONENT_ALREADY_ON_PAGE", "/target_id"));
   for (const target_id of [newId(), await newTarget(stranger)])

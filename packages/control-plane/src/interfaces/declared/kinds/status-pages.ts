@@ -11,6 +11,7 @@ import {
   type StoredPage,
   type WrittenComponent,
   writtenComponent,
+  unusualShow,
 } from "../../../publishing/status-pages/service.ts";
 import { changedSecret, changesBetween, fieldsOf, only } from "../compare.ts";
 import type { Declared } from "../document.ts";
@@ -118,6 +119,7 @@ const shownComponent = ({ target_id: id, ...component }: Omit<WrittenComponent, 
   public_name: component.public_name,
   public_description: component.public_description,
   public_group: component.public_group,
+  ...(unusualShow(component.show) === undefined ? {} : { show: unusualShow(component.show) }),
 });
 
 /**
