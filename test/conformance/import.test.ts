@@ -148,9 +148,8 @@ t.test("history sends what was before the monitors were here, and says what it l
   const { id } = targets.find(({ managed_by: by }) => by.key === "shop")!;
   const incidents = (await api.get("/api/v1/incidents")).body.items as object[];
   matchObject(t, incidents, [{ target_id: id, imported: true }]);
-  const [{ id: page }] = (await api.get("/api/v1/status-pages")).body.items.filter(
-    (one: { slug: string }) => one.slug === "acme",
-  );
+  const pages = (await api.get("/api/v1/status-pages")).body.items as { id: string; slug: string }[];
+  const page = pages.find(({ slug }) => slug === "acme")!.id;
   await api.patch(`/api/v1/status-pages/${page}/components/${id}`, { show: { latency: true } });
   const badge = await api.get(`/status/acme/api/public/v1/components/${id}/badge.svg?metric=latency&days=7`);
   t.match(badge.text, /<title>Shop latency: 32 ms<\/title>/, "of imported days too");

@@ -61,7 +61,7 @@ export const UpdateRequest = Shape("IncidentUpdateRequest", "A public update of 
   scope: Type.Optional(
     OneOf(
       ["incident", "cause"],
-      "cause: also of the open incidents on the same host, and of monitors that depend on each other; default: incident",
+      "cause: also the open incidents on its host and of monitors that depend on each other; default: incident",
     ),
   ),
 });

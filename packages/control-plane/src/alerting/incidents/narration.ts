@@ -60,7 +60,7 @@ const present = ({ author_type, author_id, author_name, created_at, ...row }: qu
 
 /**
  * Posts a public update, also after the end. Phase `resolved` closes nothing: results do. Without `notify` the
- * subscribers of the status pages get no message of it. With the scope `cause` the open incidents of the same cause get it
+ * subscribers of the status pages get no message of it. With the scope `cause` the open incidents of its cause get it
  * too, all or none. Throws INCIDENT_NOT_FOUND, and QUOTA_EXCEEDED for an incident
  * with the most updates.
  */

@@ -25,7 +25,8 @@ export async function selectSeries(
       w.recurrence_time_zone, w.sequence, own.ids as target_ids,
       array(select to_jsonb(o.starts_at) #>> '{}' from maintenance_occurrences o
         where o.window_id = w.id and o.cancelled and o.ends_at > ${from} order by o.starts_at) as skipped,
-      coalesce((select jsonb_agg(jsonb_build_object('starts_at', o.starts_at, 'ends_at', o.ends_at) order by o.starts_at)
+      coalesce((
+        select jsonb_agg(jsonb_build_object('starts_at', o.starts_at, 'ends_at', o.ends_at) order by o.starts_at)
         from maintenance_occurrences o
         where o.window_id = w.id and not o.cancelled and o.ends_at > ${from} and w.recurrence_rule is not null
           and o.ends_at - o.starts_at <> w.ends_at - w.starts_at), '[]') as changed

@@ -46,7 +46,7 @@ export interface MemberRow {
   shown_at: Date;
 }
 
-/** Published incidents of a page that are open or ended since `since`, without those under maintenance: newest first. */
+/** Published incidents of a page that are open or ended since `since`, without those under maintenance. */
 export async function selectMembers(sql: Db, pageId: string, since: Date, limit: number): Promise<MemberRow[]> {
   return await sql<MemberRow[]>`
     select i.id, c.id as component_id, coalesce(c.public_name, t.name) as component_name,

@@ -77,8 +77,8 @@ export const publicRoutes: Route[] = [
     ...shared,
     summary: "Maintenance as iCalendar",
     description:
-      "RFC 5545: windows of the last 90 and the next 365 days. Recurring ones have their rule and the skipped times; a " +
-      "window that was deleted before its end is cancelled for 30 days.",
+      "RFC 5545: windows of the last 90 and the next 365 days. Recurring ones have their rule and the skipped times; " +
+      "a window that was deleted before its end is cancelled for 30 days.",
     mediaType: "text/calendar",
     replies: { 200: Text("iCalendar", "BEGIN:VCALENDAR…") },
     handle: async ({ ctx }) =>

@@ -17,7 +17,7 @@ export interface Entry extends Omit<PublicIncident, "component" | "severity" | "
   updates: EntryUpdate[];
 }
 
-/** What entries are presented from: ids of the incidents of each, those with a title of their own, groups by component. */
+/** What entries are presented from: ids of the incidents of each, those with a title, groups by component. */
 export interface EntrySource {
   groups: readonly (readonly string[])[];
   titled: ReadonlySet<string>;

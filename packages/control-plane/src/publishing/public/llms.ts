@@ -25,9 +25,9 @@ export function llmsText({ status, entries }: ServedStatus, pageUrl: string): st
       entries
         .filter(({ state }) => state === "open")
         .slice(0, most)
-        .map(({ id, title, components, status: state, started_at }) => {
+        .map(({ id, title, components, status: state, started_at: since }) => {
           const names = components.slice(0, most).map(({ name }) => name);
-          return `- [${line(title)}](${pageUrl}/incidents/${id}): ${line(names.join(", "))}, ${state}, since ${started_at}`;
+          return `- [${line(title)}](${pageUrl}/incidents/${id}): ${line(names.join(", "))}, ${state}, since ${since}`;
         }),
     ),
     ...section(

@@ -430,7 +430,8 @@ t.test("incidents of one cause are one entry, which names neither hosts nor what
   const second = await addIncident(ctx, api, { started });
   const apart = await addIncident(ctx, mail, { started: started + 2 * minute });
   await addIncident(ctx, search, { started: started + 3 * minute, impact: "partial_outage" });
-  await sql`update incidents set created_at = started_at + case when id = ${second} then interval '1 hour' else '0' end`;
+  await sql`
+    update incidents set created_at = started_at + case when id = ${second} then interval '1 hour' else '0' end`;
   const entries = async () => {
     forget();
     return (await ask("GET", "/api/public/v1/status")).body.entries as {
@@ -450,7 +451,7 @@ t.test("incidents of one cause are one entry, which names neither hosts nor what
   const third = await addIncident(ctx, jobs, { started: started + 5 * minute });
   await addUpdate(ctx, first, noon - minute, "identified", "The same *text*.");
   await addUpdate(ctx, second, noon - minute, "identified", "The same *text*.");
-  const [one] = (await entries()).filter(({ incident_ids: own }) => own.length > 1);
+  const one = (await entries()).find(({ incident_ids: own }) => own.length > 1);
   matchObject(t, one, { id: first, title: "Core major outage", state: "open" });
   t.strictSame(one!.incident_ids, [first, apart, third, second], "the one that the page showed first is in front");
 
@@ -486,7 +487,8 @@ t.test("incidents of one cause are one entry, which names neither hosts nor what
   await sql`update incidents set visibility = 'internal' where id = ${cause}`;
   t.equal(await listOf(), "1,1,1,2", "what is internal groups nothing");
   await sql`update incidents set visibility = 'automatic'`;
-  await sql`update status_pages set publish = '{"mode": "manual"}', publish_since = ${new Date(0)} where id = ${pageId}`;
+  await sql`
+    update status_pages set publish = '{"mode": "manual"}', publish_since = ${new Date(0)} where id = ${pageId}`;
   await sql`insert into incident_publications values (${second}, ${pageId}, ${ctx.orgId}, ${new Date(noon)}, null)`;
   matchObject(t, await entries(), [{ id: second, title: "API <b> major outage", incident_ids: [second] }]);
   await sql`delete from target_dependencies`;
@@ -895,7 +897,8 @@ t.test("maintenance as a calendar file says the times that are stored, to a read
   t.strictSame([byId.get(once.id)!.sequence, byId.get(weekly.id)!.sequence, byId.get(gone.id)!.sequence], [0, 2, 1]);
   for (const { id } of [weekly, daily]) {
     const stored = await sql<{ starts_at: Date; ends_at: Date }[]>`
-      select starts_at, ends_at from maintenance_occurrences where window_id = ${id} and not cancelled order by starts_at`;
+      select starts_at, ends_at from maintenance_occurrences where window_id = ${id} and not cancelled
+      order by starts_at`;
     const event = byId.get(id)!;
     const times = [];
     for (let next = event.iterator(), at = next.next(); at !== null && times.length < stored.length; at = next.next()) {

@@ -76,8 +76,8 @@ export interface PublicIncidentRow {
 
 /** Incidents of monitors, with at most so many updates, newest first. */
 const ofMonitors = (sql: Db, orgId: string, pageId: string, updates: number) => sql`
-  select i.id, r.published_at, coalesce(r.published_at, i.created_at) as shown_at, t.host, c.id as component_id, coalesce(c.public_name, t.name) as component_name, i.severity,
-    i.severity_pinned,
+  select i.id, r.published_at, coalesce(r.published_at, i.created_at) as shown_at, t.host, c.id as component_id,
+    coalesce(c.public_name, t.name) as component_name, i.severity, i.severity_pinned,
     i.impact, i.peak_impact, i.public_title, i.public_description, i.started_at, i.ended_at, i.outage_since, i.imported,
     i.past_outage_ms::float8,
     (select count(*)::int from incident_updates u where u.incident_id = i.id) as updates_total,
@@ -92,7 +92,8 @@ const ofMonitors = (sql: Db, orgId: string, pageId: string, updates: number) => 
 
 /** Outages of components without a monitor, as incidents. `also` limits their states. */
 const ofManual = (sql: Db, orgId: string, pageId: string, also: ReturnType<typeof sql>) => sql`
-  select o.id, null::timestamptz as published_at, o.started_at as shown_at, null as host, o.component_id, o.component_name,
+  select o.id, null::timestamptz as published_at, o.started_at as shown_at, null as host, o.component_id,
+    o.component_name,
     case when o.peak = 1 then 'minor' else 'major' end as severity,
     false as severity_pinned, ${wordOf(sql, "o.latest")} as impact, ${wordOf(sql, "o.peak")} as peak_impact,
     null as public_title, null as public_description, o.started_at, o.ended_at,
