@@ -40,7 +40,7 @@ interface Surroundings {
 }
 
 /** Windows as iCalendar. */
-export function calendarText(windows: readonly CalendarWindow[], { now, names, url, title }: Surroundings): string {
+function calendarText(windows: readonly CalendarWindow[], { now, names, url, title }: Surroundings): string {
   const zones = new Map<string, number>();
   for (const { series, starts_at: start } of windows)
     if (series !== null && series.zone !== "UTC")
