@@ -275,9 +275,9 @@ const isFine = (state: ComponentState): boolean => state === "operational" || st
 
 /**
  * Entries by day, newest first: open ones today, ended ones on the day that they began. Today and yesterday are listed
- * without one too, unless an entry of another day lasted into them.
+ * without one too, unless an entry of another day lasted into them. Without `listOpen` open ones are not listed.
  */
-function pastDays(entries: readonly Entry[], now: number, words: PageWords) {
+function pastDays(entries: readonly Entry[], now: number, words: PageWords, { listOpen }: { listOpen: boolean }) {
   const days = new Map<string, { name: string; entries: Entry[] }>();
   for (const at of [now, now - dayMs]) {
     const key = words.dayOf(at);
@@ -285,9 +285,11 @@ function pastDays(entries: readonly Entry[], now: number, words: PageWords) {
       ({ started_at, ended_at }) =>
         words.dayOf(started_at) < key && (ended_at === null || words.dayOf(ended_at) >= key),
     );
-    if (at === now || !lasted) days.set(key, { name: words.dayName(at, now), entries: [] });
+    const isListed = at === now ? listOpen || !entries.some(isOpen) : !lasted;
+    if (isListed) days.set(key, { name: words.dayName(at, now), entries: [] });
   }
   for (const entry of entries) {
+    if (isOpen(entry) && !listOpen) continue;
     const at = entry.state === "open" ? now : entry.started_at;
     getOrMake(days, words.dayOf(at), () => ({ name: words.dayName(at, now), entries: [] })).entries.push(entry);
   }
@@ -308,7 +310,7 @@ const histories = new WeakMap<ServedStatus, ReturnType<typeof historyData>>();
 function historyData({ status, entries, branding, language }: ServedStatus) {
   const { listed, more } = pastOf(entries, historyPast);
   const words = wordsOf({ language, timezone: branding.timezone });
-  return { recentDays, days: pastDays(listed, Date.parse(status.generated_at), words), more };
+  return { recentDays, days: pastDays(listed, Date.parse(status.generated_at), words, { listOpen: true }), more };
 }
 
 const datas = new WeakMap<ServedStatus, ReturnType<typeof computeData>>();
@@ -343,12 +345,16 @@ function computeData(served: ServedStatus) {
   const { listed, more } = pastOf(entries, shownPast, (one) => Date.parse(one.started_at) >= now - weekDays * dayMs);
   // Entries without a word of the operators say no more than the states of their components.
   const active = entries.filter(isOpen);
+  const lead = mostSevere(entries);
   const narrated = active.filter((entry) => entry.updates.length > 0 || entry.description !== null);
-  const shown = (narrated.length > 0 ? narrated : active).slice(0, shownIncidents);
+  // The banner has the title of the most severe one, so it is the first below.
+  const shown = (narrated.length > 0 ? narrated : active)
+    .toSorted((a, b) => Number(b === lead) - Number(a === lead))
+    .slice(0, shownIncidents);
   return {
     words,
     status,
-    title: mostSevere(entries)?.title ?? null,
+    lead,
     shown: shown.map((entry) => ({ ...entry, updates: entry.updates.slice(0, listedUpdates) })),
     others: active.filter((entry) => !shown.includes(entry)),
     checkedAt,
@@ -359,7 +365,7 @@ function computeData(served: ServedStatus) {
     affected: affectedSentence(components, words),
     since: affectedSince(active),
     calm: calmSentence(status, components, words),
-    days: pastDays(listed, now, words),
+    days: pastDays(listed, now, words, { listOpen: false }),
     more,
   };
 }

@@ -456,7 +456,7 @@ t.test("incidents of one cause are one entry, which names neither hosts nor what
   t.strictSame(one!.incident_ids, [first, apart, third, second], "the one that the page showed first is in front");
 
   const page = (await ask("GET", "/status")).text;
-  t.match(page, /<h2 dir="auto">Core major outage<\/h2>/, "the banner is the most severe entry");
+  t.match(page, /<h2 dir="auto"><a\s[^>]*>Core major outage<\/a><\/h2>/, "the banner is the most severe entry");
   t.match(page, `id="entry-${first}"`);
   t.equal(page.split("The same <em>text</em>.").length - 1, 1, "an update of several incidents is there once");
   for (const id of one!.incident_ids) {
