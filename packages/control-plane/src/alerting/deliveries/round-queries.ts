@@ -172,8 +172,8 @@ const selectMembers = async (sql: Db, id: string): Promise<Members> =>
  * What the message of a leased delivery says at this moment, by cause. Notes the incidents that it lists as open, and
  * the causes and the severity that the channel is told in the series.
  *
- * An incident is fresh: open, and something of it is in the message; recovered: over, and the channel was told that it
- * is open; brief: it opened and ended before the channel was told.
+ * An incident is fresh: open or flapping, and something of it is in the message; recovered: over, and the channel was
+ * told that it is open; brief: it opened and ended before the channel was told.
  */
 export async function readRound(sql: Db, leader: Leader, url: string): Promise<RoundState> {
   const { id, org_id: orgId, channel_id: channelId } = leader;
@@ -197,7 +197,8 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
       where ${toldOpen(sql, sql`o.id`, channelId)}
     ), facts as materialized (
       select l.*, i.severity, i.error_sample, i.diagnosis, i.regions_down, i.started_at, i.ended_at,
-        coalesce(i.outage_since, i.started_at) as since, i.ended_at is null and not i.retracted as is_open,
+        coalesce(i.outage_since, i.started_at) as since,
+        not i.retracted and (i.ended_at is null or ${isFlapping(sql)}) as is_open,
         t.name, t.sort_name, t.host, t.tags
       from listed l join incidents i on i.id = l.id join targets t on t.id = i.target_id
     ), ${causeTables(
@@ -284,6 +285,10 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
     select d.notice from deliveries d where d.message_id = ${id} and d.state = 'pending' order by d.created_at, d.id`);
   return { round, notices, single };
 }
+
+/** The end of incident `i` is held, because its monitor flaps. */
+const isFlapping = (sql: Db) => sql`coalesce((
+  select s.flapping ->> 'incident_id' = i.id::text from target_states s where s.target_id = i.target_id), false)`;
 
 /**
  * The channel was told that the incident is open, and of no recovery since. One index probe each: written so that
