@@ -1,5 +1,6 @@
-import type { Sql } from "postgres";
+import type { Fragment, Sql } from "postgres";
 import type { System } from "../platform/context.ts";
+import { isTrue } from "../platform/jobs/queries.ts";
 import { claimDeliveries, isAnyPending, nextDueAt } from "../alerting/deliveries/claim-queries.ts";
 import { leaseMs, sendAndRecord } from "../alerting/deliveries/deliverer.ts";
 import { openPlaces } from "../alerting/deliveries/limits.ts";
@@ -57,7 +58,7 @@ interface Options {
   /** `alerts.round_secs`. */
   secs: number;
   /** What the processes do besides. */
-  jobs?: (system: System) => Promise<unknown>;
+  jobs?: readonly { isDue: (system: System) => Fragment; run: (system: System) => Promise<unknown> }[];
 }
 
 /** Two processes, of which the first one may be killed; it is started again. */
@@ -91,17 +92,24 @@ export class Replicas {
 
   /** Both processes claim and send until nothing may leave. */
   async settle(): Promise<void> {
-    for (let idle = 0; idle < 2;) {
+    for (let idle = 0; idle < 2 && (await this.isAnyDue());) {
       const counts = await Promise.all(this.replicas.map((_, at) => this.pass(at)));
       idle = counts.every((count) => count === 0) ? idle + 1 : 0;
     }
+  }
+
+  private async isAnyDue(): Promise<boolean> {
+    if (await isAnyPending(this.w.sql)) return true;
+    for (const { isDue } of this.options.jobs ?? []) if (await isTrue(this.w.system, isDue)) return true;
+    return false;
   }
 
   private async pass(at: number): Promise<number> {
     const { sending, state } = this.replicas[at]!;
     const { sql, clock } = sending.system;
     try {
-      await this.options.jobs?.(sending.system);
+      for (const { isDue, run } of this.options.jobs ?? [])
+        if (await isTrue(sending.system, isDue)) await run(sending.system);
       if (!(await isAnyPending(sql))) return 0;
       await settleMembers(sql);
       const now = clock.now();

@@ -85,11 +85,11 @@ const act: fc.Arbitrary<Act> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant("answer" as const), with: fc.constantFrom("error", "cut") }) },
 );
 
-const jobs = async (system: System) => {
-  if (await isMaintenanceDue(system)) await followMaintenance(system);
-  if (await isFlappingDue(system)) await settleFlapping(system);
-  if (await isHeldDue(system)) await releaseHeld(system, countFailingSlots);
-};
+const jobs = [
+  { isDue: isMaintenanceDue, run: followMaintenance },
+  { isDue: isFlappingDue, run: settleFlapping },
+  { isDue: isHeldDue, run: async (system: System) => await releaseHeld(system, countFailingSlots) },
+];
 
 /** What all histories share. */
 async function openScene() {
