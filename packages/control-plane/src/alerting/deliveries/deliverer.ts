@@ -34,8 +34,8 @@ export type { AttemptWatch } from "./record.ts";
  * that changed the incident. From there:
  *
  *   1. wake     a commit that wrote deliveries (NOTIFY), the time of the next attempt or round, or 5 s     passes.ts
- *   2. settle   members of messages that have ended get their end, also after a process was killed  round-queries.ts
- *   3. claim    lease due deliveries: as many as channel, host and organisation have free places    claim-queries.ts
+ *   2. claim    lease due deliveries: as many as channel, host and organisation have free places    claim-queries.ts
+ *   3. settle   members of messages that have ended get their end, also after a process was killed  round-queries.ts
  *   4. collect  in rounds, a leased delivery takes with it whatever waits for its channel           round-queries.ts
  *               at pagers, what waits for its alert, or it waits for the next update of the texts         alerts.ts
  *   5. send     one attempt, composed from what is true then; a deadline of 10 s            compose.ts and send.ts
@@ -146,15 +146,19 @@ export function startDeliverer(system: System, hub: Hub, options: DelivererOptio
   };
 }
 
-/** Settles and claims. The statement of a claim is long and planned anew each time: not without a reason. */
+/**
+ * Claims and settles; true when the next claim may find what has been settled. The statement of a claim is long and
+ * planned anew each time: not without a reason. It comes first, because a first notice waits for no end of a message.
+ */
 async function pass(running: Running): Promise<boolean> {
   const { sql, clock } = running.system;
   if (await isAnyPending(sql)) {
     if (running.inherits) await endLeases(sql);
     running.inherits = false;
-    await settleMembers(sql);
     await claim(running);
-  } else running.claimedAt = clock.now();
+    return (await settleMembers(sql)) > 0;
+  }
+  running.claimedAt = clock.now();
   return false;
 }
 
