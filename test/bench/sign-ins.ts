@@ -52,7 +52,8 @@ export async function run(): Promise<Measured> {
     const people = await accounts(sql);
 
     const agents = new Pool(controlPlane.url, { connections: 4 });
-    // Apart, so that a right sign-in waits for the service only, not for connections of the flood.
+    // Apart, so that each waits for the service only, not for connections of the others.
+    const monitors = new Pool(controlPlane.url, { connections: 4 });
     const owners = new Pool(controlPlane.url, { connections: 4 });
     const browsers = new Pool(controlPlane.url, { connections: 64, pipelining: 0 });
     let at = 0;
@@ -127,7 +128,7 @@ export async function run(): Promise<Measured> {
           await timed(batch, () => post(agents, agent.token, results));
         }),
         every(50, () =>
-          timed(health, async () => (await agents.request({ method: "GET", path: "/healthz" })).body.dump()),
+          timed(health, async () => (await monitors.request({ method: "GET", path: "/healthz" })).body.dump()),
         ),
         ...(kind === "control"
           ? [every(1000 / floodPerSecond, async () => void (await wrongly("/api/v1/nothing")))]
@@ -147,7 +148,7 @@ export async function run(): Promise<Measured> {
       phase.secs += secs;
       phase.cpuSecs += cpuSecondsOfAll(measured) - cpuBefore;
     }
-    await Promise.all([agents.close(), owners.close(), browsers.close()]);
+    await Promise.all([agents.close(), monitors.close(), owners.close(), browsers.close()]);
     await controlPlane.stop();
 
     const p99 = (values: readonly number[]) => percentile(values, 0.99);

@@ -1,8 +1,9 @@
 import { Events, OAuth2Server } from "oauth2-mock-server";
-import type { CDPSession, Page } from "playwright-core";
+import type { Page } from "playwright-core";
 import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { codeAt, stepAt } from "@statusmesh/control-plane/access/auth/second-factor/totp";
+import { authenticatorWith, type Credential, credentialsOf } from "../harness/authenticator.ts";
 import { findings, looksRight, openBrowser, openPage } from "../harness/browser.ts";
 import { cloneDatabase } from "../harness/database.ts";
 import { startControlPlane } from "../harness/processes.ts";
@@ -106,29 +107,25 @@ t.test("from the sign-in page to the console with Google, and with passkeys", as
   await bare.waitForURL(({ origin, pathname }) => origin === url && !pathname.startsWith("/sign-in"));
   t.ok(await bare.getByRole("heading", { level: 1 }).isVisible(), "and without JavaScript");
 
+  const required = page.getByLabel("Require a second factor");
+  for (const wanted of [true, false]) {
+    await page.goto("/settings/organisation");
+    t.equal(await required.isChecked(), !wanted);
+    await required.setChecked(wanted);
+    if (wanted) await looksRight(t, page, "organisation");
+    const saved = page.waitForResponse((reply) => reply.request().method() === "PATCH");
+    // The script leaves for the page itself.
+    const left = page.waitForEvent("load");
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    t.equal((await saved).status(), 200);
+    await left;
+  }
+
   await page.goto("/settings/account");
   await page.getByText("Passkeys work at http://localhost").waitFor();
   t.notOk(await page.getByRole("button", { name: "Add a passkey" }).isVisible(), "not at an address");
   await byPasskey(t, page, signInLink!.replace("127.0.0.1", "localhost"));
 });
-
-/** A platform authenticator that verifies its user, with these credentials (Chrome DevTools Protocol, WebAuthn). */
-async function authenticatorWith(cdp: CDPSession, credentials: Credential[] = []): Promise<string> {
-  const { authenticatorId } = await cdp.send("WebAuthn.addVirtualAuthenticator", {
-    options: {
-      protocol: "ctap2",
-      transport: "internal",
-      hasResidentKey: true,
-      hasUserVerification: true,
-      isUserVerified: true,
-    },
-  });
-  for (const credential of credentials) await cdp.send("WebAuthn.addCredential", { authenticatorId, credential });
-  return authenticatorId;
-}
-type Credential = Awaited<ReturnType<typeof credentialsOf>>[number];
-const credentialsOf = async (cdp: CDPSession, authenticatorId: string) =>
-  (await cdp.send("WebAuthn.getCredentials", { authenticatorId })).credentials;
 
 async function byPasskey(t: Test, page: Page, link: string): Promise<void> {
   const account = new URL("/settings/account", link).href;

@@ -1,6 +1,8 @@
 import type { Page } from "playwright-core";
 import t, { type Test } from "tap";
-import { findings, openBrowser, openPage } from "../harness/browser.ts";
+import { matchObject } from "@statusmesh/shared/testing";
+import { authenticatorWith, credentialsOf } from "../harness/authenticator.ts";
+import { findings, looksRight, openBrowser, openPage } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
 
@@ -51,14 +53,17 @@ t.test("people of an organisation", async (t) => {
   });
 
   const nina = await open(t);
-  await t.test("an invited person joins, and signs in again by password", async (t) => {
+  const invite = async (t: Test, email: string): Promise<string> => {
     await owner.goto("/settings/members");
-    await owner.getByLabel("Email address").fill("nina@example.org");
+    await owner.getByLabel("Email address").fill(email);
     t.same(await findings(owner), []);
     await owner.getByRole("button", { name: "Create invitation link" }).click();
     await owner.locator("#invited").waitFor();
-    const link = (await owner.locator("#invited pre").textContent())!.trim();
     t.same(await findings(owner), []);
+    return (await owner.locator("#invited pre").textContent())!.trim();
+  };
+  await t.test("an invited person joins, and signs in again by password", async (t) => {
+    const link = await invite(t, "nina@example.org");
     await owner.getByRole("link", { name: "Done" }).click();
     await owner.getByRole("button", { name: "Revoke nina@example.org" }).waitFor();
 
@@ -79,6 +84,32 @@ t.test("people of an organisation", async (t) => {
     t.same(await findings(nina), []);
     await nina.getByRole("button", { name: "Sign in" }).click();
     await nina.waitForURL("**/");
+  });
+
+  await t.test("an invited person joins with a passkey, and signs in with it", async (t) => {
+    // Passkeys work at hosts that are names.
+    const link = (await invite(t, "piet@example.org")).replace("127.0.0.1", "localhost");
+    const context = await browser.newContext({ baseURL: new URL(link).origin });
+    const piet = await openPage(t, context);
+    const cdp = await context.newCDPSession(piet);
+    await cdp.send("WebAuthn.enable");
+    const device = await authenticatorWith(cdp);
+    await piet.goto(link);
+    const accept = piet.getByRole("button", { name: "Accept with a passkey" });
+    await accept.waitFor();
+    await looksRight(t, piet, "invitation");
+    await accept.click();
+    await piet.waitForURL("**/");
+    matchObject(t, await credentialsOf(cdp, device), [{ rpId: "localhost", isResidentCredential: true }]);
+    await piet.goto(link);
+    await piet.getByRole("heading", { name: "Invitation not valid" }).waitFor();
+
+    await context.clearCookies();
+    await piet.goto("/sign-in?next=/settings/account");
+    await piet.getByRole("button", { name: "Sign in with a passkey" }).click();
+    await piet.waitForURL("**/settings/account");
+    await piet.getByText("piet@example.org").first().waitFor();
+    await context.close();
   });
 
   await t.test("an owner changes a role in the menu of the member", async (t) => {
