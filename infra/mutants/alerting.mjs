@@ -1,5 +1,6 @@
-// Defects of deliveries.
+// Defects of deliveries, and of what holds notices.
 const deliveries = "control-plane/src/alerting/deliveries";
+const incidents = "control-plane/src/alerting/incidents";
 
 export default [
   {
@@ -78,5 +79,103 @@ export default [
     search: "const latestSendMs = leaseMs / 2;",
     replace: "const latestSendMs = leaseMs * 2;",
     test: `${deliveries}/leases.test.ts`,
+  },
+  {
+    name: "a process that was suspended triggers an alert that another one has claimed since",
+    file: `${deliveries}/send.ts`,
+    search: 'if (typeof content === "string") return content;\n    if (isLate()) return "late";',
+    replace: 'if (typeof content === "string") return content;',
+    test: `${deliveries}/leases.test.ts`,
+  },
+  {
+    name: "a recovery overtakes its opening",
+    file: `${deliveries}/claim-queries.ts`,
+    search: "and (older.created_at, older.id) < (d.created_at, d.id))`;",
+    replace: "and false)`;",
+    test: `${deliveries}/deliverer.test.ts`,
+  },
+  {
+    name: "a process that lost its lease records its attempt",
+    file: `${deliveries}/attempt-queries.ts`,
+    search: "where d.state = 'pending' and d.leased_until = g.leased_until and (select",
+    replace: "where d.state = 'pending' and (select",
+    test: `${deliveries}/leases.test.ts`,
+  },
+  {
+    name: "two processes begin one round",
+    file: `${deliveries}/claim-queries.ts`,
+    search: "and r.last_left_at = due.last_left_at",
+    replace: "",
+    test: `${deliveries}/rounds-scene.test.ts`,
+  },
+  {
+    name: "a phone gets what opened and ended before it could leave",
+    file: `${deliveries}/compose.ts`,
+    search: "(round.brief === 0 || isForPhones(channel.kind))",
+    replace: "round.brief === 0",
+    test: `${deliveries}/rounds.test.ts`,
+  },
+  {
+    name: "a channel that was not notified of the opening gets the recovery",
+    file: `${deliveries}/outbox.ts`,
+    search: "!(known.open && recipient.notify_recovery)",
+    replace: "!recipient.notify_recovery",
+    test: `${deliveries}/deliverer.test.ts`,
+  },
+  {
+    name: "a minor incident passes the gate of a channel",
+    file: `${deliveries}/outbox.ts`,
+    search: 'if (notice.reason !== "resolved" && isBelow(notice.severity, gate)) continue;',
+    replace: "",
+    test: `${incidents}/ladder.test.ts`,
+  },
+  {
+    name: "outside its hours a channel that drops notices gets them later",
+    file: `${deliveries}/outbox.ts`,
+    search: 'isOutside && recipient.active_hours!.outside === "drop"',
+    replace: "false",
+    test: `${deliveries}/hours.test.ts`,
+  },
+  {
+    name: "an incident that ended while its opening waited for failures is sent",
+    file: `${deliveries}/held.ts`,
+    search: "if (over || channel_id === null)",
+    replace: "if (channel_id === null)",
+    test: `${incidents}/ladder.test.ts`,
+  },
+  {
+    name: "a snooze holds for ever",
+    file: `${incidents}/hold-queries.ts`,
+    search: "and s.until > ${at} and (s.scope",
+    replace: "and (s.scope",
+    test: "control-plane/src/alerting/snoozes/snoozes.test.ts",
+  },
+  {
+    name: "a monitor that flaps climbs its ladder",
+    file: `${incidents}/hold-queries.ts`,
+    search: "(${isHeld(sql, at)} or ${flappingOf(sql)} is not null)",
+    replace: "(${isHeld(sql, at)})",
+    test: `${incidents}/flapping.test.ts`,
+  },
+  {
+    name: "an outage of thousands is an alert for each notice that waits",
+    file: `${deliveries}/alert-batch-queries.ts`,
+    search: "t.host = ${value}`",
+    replace: "false`",
+    test: `${deliveries}/alerts.test.ts`,
+  },
+  {
+    name: "a recovery is told again of an incident that reopened and ended before the next message",
+    file: `${deliveries}/round-queries.ts`,
+    search: "select told.reason <> 'resolved' from deliveries told",
+    replace: "select true from deliveries told",
+    test: `${deliveries}/rounds.test.ts`,
+  },
+  {
+    name: "a webhook with rounds gets the changes of what flaps as outages",
+    file: "control-plane/src/alerting/channels/sending.ts",
+    search: "rounds !== true && isChannelType(kind)",
+    replace: "isChannelType(kind)",
+    test: `${incidents}/flapping.test.ts`,
   },
 ];

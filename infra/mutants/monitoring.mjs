@@ -1,4 +1,4 @@
-// Defects of schedule, circuit breaker, network guard, partitions and retention.
+// Defects of schedule, circuit breaker, network guard, ingest, partitions and retention.
 const pipeline = "control-plane/src/monitoring/pipeline";
 const partitions = "control-plane/src/platform/db/partitions.ts";
 const rollup = "control-plane/src/monitoring/results/rollup.test.ts";
@@ -156,5 +156,19 @@ export default [
     search: "const keepMonths = 13;",
     replace: "const keepMonths = 1;",
     test: rollup,
+  },
+  {
+    name: "a run of a paused monitor is evidence",
+    file: `${pipeline}/ingest.ts`,
+    search: "if (locked.target.enabled && !skip) runs.push",
+    replace: "if (!skip) runs.push",
+    test: ingest,
+  },
+  {
+    name: "a batch of which a result is stored already is refused",
+    file: `${pipeline}/ingest.ts`,
+    search: "return await ingestBatch(ctx, batch, drops, true);",
+    replace: "throw error;",
+    test: ingest,
   },
 ];

@@ -5,13 +5,28 @@ import { deliveryScene, sendingOf } from "../../testing/deliveries.ts";
 import { openIncident, outboxNotice, webhookTo } from "../../testing/scene.ts";
 import { createChannel, roundKinds } from "../channels/service.ts";
 import { recordAttempts } from "./attempt-queries.ts";
-import { claimDeliveries, releaseDelivery } from "./claim-queries.ts";
+import { claimDeliveries, type ClaimedDelivery, releaseDelivery } from "./claim-queries.ts";
 import { sendAndRecord } from "./deliverer.ts";
 import { channelLimit, openPlaces } from "./limits.ts";
 
 /* Several processes on one database, and processes that are killed, suspended or lose the database. */
 
 const { sink, world, deliverer, write, later, rows, attempts, row } = await deliveryScene(t);
+
+/** A failed attempt under a lease that was lost. */
+const lateAttempt = (delivery: ClaimedDelivery, at: number) =>
+  ({
+    delivery,
+    at,
+    ok: false,
+    status: 500,
+    error: "late",
+    state: "pending",
+    nextAttemptAt: at,
+    pausedUntil: null,
+    sent: true,
+    dissolves: false,
+  }) as const;
 
 t.test("two deliverers on one database send each notice once, and a hanging receiver delays no other", async (t) => {
   const w = await world(t);
@@ -99,19 +114,7 @@ t.test(
     await later(w, 1);
     await until(async () => (await rows(w)).every(({ state }) => state === "delivered"), "all");
     t.equal((await row(w)).attempt_count, 1);
-    const lateAttempt = {
-      delivery: held!,
-      at: w.clock.now(),
-      ok: false,
-      status: 500,
-      error: "late",
-      state: "pending",
-      nextAttemptAt: w.clock.now(),
-      pausedUntil: null,
-      sent: true,
-      dissolves: false,
-    } as const;
-    t.equal((await recordAttempts(w.sql, [lateAttempt])).size, 0);
+    t.equal((await recordAttempts(w.sql, [lateAttempt(held!, w.clock.now())])).size, 0);
     await releaseDelivery(w.sql, held!);
     matchObject(t, await row(w), { state: "delivered", attempt_count: 1 });
     t.equal((await attempts(w)).length, 3);
@@ -143,6 +146,8 @@ t.test("a process that is suspended for 30 s after its claim sends nothing, also
     ],
   );
   const again = await claim();
+  const late = first.claimed.map((delivery) => lateAttempt(delivery, w.clock.now()));
+  t.equal((await recordAttempts(w.sql, late)).size, 0, "the lease is another one's");
   w.clock.advance(30_000);
   for (const delivery of again.claimed) await sendAndRecord(sending, delivery, again.now);
   t.strictSame(

@@ -98,13 +98,14 @@ t.test("ladder and reminders wait; what stays down is told, and the ladder goes 
   };
   await follow(target, "FPFPF", 10 * second);
   for (let n = 0; n < 6; n++) {
-    await follow(target, "PF", 30 * second);
+    // Long enough that the level is due before the next change.
+    await follow(target, "PFFF", 30 * second);
     await pass();
   }
   t.strictSame(await told(target), before);
   const { id } = (await incidents(target))[0]!;
   t.strictSame((await explainIncident(owner, id)).held, [{ by: "flapping", id, reason: null, until: null }]);
-  await follow(target, "FFFFF", minute);
+  await follow(target, "FFFF", minute);
   await pass();
   t.strictSame(
     (await told(target)).slice(before.length),

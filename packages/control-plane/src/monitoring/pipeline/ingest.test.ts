@@ -553,6 +553,7 @@ t.test("skipped runs and runs of a paused target are stored, and are no evidence
   });
   const paused = await newMonitor({ enabled: false });
   t.strictSame(await send(eu, runs(paused, "FFF")), counts(3, 0, 0, 0));
+  t.strictSame(await send(eu, runs(paused, "FFFF")), counts(1, 3, 0, 0), "again, which no evidence shows");
   matchObject(t, await stateOf(paused), { status: "unknown", status_until: null });
   t.strictSame([await incidentsOf(id), await incidentsOf(paused)], [[], []]);
 });
