@@ -17,7 +17,8 @@ const { acme } = homes;
 const browser = callers.owner.client.with({ accept: "text/html" });
 
 const served = await make.page(sql, acme, acme.orgId);
-await make.component(sql, acme, served);
+const component = await make.component(sql, acme, served);
+await sql`update status_page_components set show = '{"uptime": true, "latency": true, "certificate": false}'`;
 await sql`
   insert into status_page_logos (page_id, theme, org_id, hash, media_type, width, height, bytes, created_at)
   select ${served}, theme, ${acme.orgId}, theme, 'image/png', 240, 80, '', now()
@@ -64,6 +65,7 @@ const named: readonly (readonly [prefix: string, thing: Thing])[] = [
 
 async function addressOf(path: string): Promise<string> {
   const thing = named.find(([prefix]) => path.includes("{id}") && path.startsWith(prefix))?.[1];
+  if (path.startsWith("/status/components/")) return path.replace("{id}", component);
   const id = path.startsWith("/status-pages/") ? served : thing && (await make[thing](sql, acme, ""));
   return path.replace("{id}", id ?? incident).replaceAll(/\{\w+\}/g, "none");
 }

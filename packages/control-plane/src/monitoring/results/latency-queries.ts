@@ -165,6 +165,8 @@ export interface Slicing {
   /** Start of the first slice, Unix seconds: it also takes the hour in which the range starts. */
   firstSecs: number;
   byRegion: boolean;
+  /** True reads stored hours alone, never results: hours that are not rolled up yet are left out. */
+  storedOnly?: boolean;
 }
 
 /**
@@ -177,8 +179,13 @@ export async function selectLatencySlices(
   target: ResultTarget,
   sources: Sources,
   region: string | null,
-  { bucketSecs, firstSecs, byRegion }: Slicing,
+  { bucketSecs, firstSecs, byRegion, storedOnly = false }: Slicing,
 ): Promise<LatencySliceRow[]> {
+  const unsummedLatency = () => sql`
+    select ${latencyColumns(sql)}
+    from ${ownTarget(sql, orgId, target)} cross join (${unsummed(sql, target, sources)}) as part ("from", "to")
+    cross join lateral (${latencyOfRuns(sql, sql`own.id`, sql`part."from"`, sql`part."to"`)}) n
+    where ${region}::text is null or n.region = ${region}`;
   const sum = (name: string) => sql`coalesce(sum(${msOfSum(sql, sql`h.${sql(`${name}_sum`)}`)}), 0)`;
   return await sql<LatencySliceRow[]>`
     select case when ${byRegion} then h.region else '' end as region,
@@ -191,11 +198,7 @@ export async function selectLatencySlices(
       sum(h.ttfb_n)::int as ttfb_n, string_agg(int4send(length(h.sketch)) || h.sketch, ''::bytea) as sketches
     from (
       select ${latencyColumns(sql)} ${summed(sql, orgId, target, sources, region, hourLatencies)}
-      union all
-      select ${latencyColumns(sql)}
-      from ${ownTarget(sql, orgId, target)} cross join (${unsummed(sql, target, sources)}) as part ("from", "to")
-      cross join lateral (${latencyOfRuns(sql, sql`own.id`, sql`part."from"`, sql`part."to"`)}) n
-      where ${region}::text is null or n.region = ${region}
+      ${storedOnly ? sql`` : sql`union all ${unsummedLatency()}`}
     ) h
     group by 1, 2`;
 }

@@ -1,3 +1,4 @@
+import { dayMs } from "@statusmesh/shared/time";
 import type { OrgReader } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
@@ -48,6 +49,39 @@ export async function readLatencyByRegion(
   return {
     bucket_seconds: bucketSecs,
     regions: regions.map((region) => ({ region, buckets: fill(range, bucketSecs, of(region)) })),
+  };
+}
+
+/** Percentiles of a range, and of its slices. */
+export interface StoredLatency {
+  /** Null without a successful run. */
+  all: { p50: number; p95: number } | null;
+  buckets: LatencyBucket[];
+}
+
+/**
+ * Latency of the last days by stored hours alone, without a scope check: for readers who need no account. A month of
+ * results can be a million rows, its hours are some thousand; the newest hour appears once it is rolled up.
+ */
+export async function readStoredLatency(reader: OrgReader, targetId: string, days: number): Promise<StoredLatency> {
+  const now = reader.clock.now();
+  const wire = { from: new Date(now - days * dayMs).toISOString(), to: new Date(now).toISOString() };
+  const { target, range } = await resolve(reader, targetId, wire);
+  const { hours } = sourcesOf(range, target.counted_to);
+  if (hours === null) return { all: null, buckets: [] };
+  const bucketSecs = Math.max(bucketSeconds(range, {}), hourSecs);
+  const slices = await selectLatencySlices(reader.sql, reader.orgId, target, { hours, runs: [] }, null, {
+    bucketSecs,
+    firstSecs: sliceOf(hours.from.getTime(), bucketSecs) / 1000,
+    byRegion: false,
+    storedOnly: true,
+  });
+  const whole = emptyHistogram();
+  for (const { sketches } of slices) addSketches(whole, sketches);
+  const [p50, p95] = percentiles(whole, [0.5, 0.95]);
+  return {
+    all: slices.length === 0 ? null : { p50: roundMs(p50!), p95: roundMs(p95!) },
+    buckets: fill(hours, bucketSecs, await presentSlices(slices)),
   };
 }
 

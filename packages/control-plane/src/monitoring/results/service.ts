@@ -21,7 +21,7 @@ export { resultsCsv } from "./export.ts";
 export { forgetDetails, selectWarnings } from "./details-queries.ts";
 export { oldestAcceptable } from "./late-queries.ts";
 export { hourOf, markLate } from "./late.ts";
-export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion } from "./latency.ts";
+export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion, readStoredLatency } from "./latency.ts";
 export {
   type NewestRun,
   newestRuns,

@@ -15,6 +15,7 @@ export type PageHost = { slug: string | null; path?: string } | { pageId: string
 /** Folders below /status, which are no slugs. */
 export const reservedSlugs: ReadonlySet<string> = new Set([
   "access",
+  "components",
   "enter",
   "incidents",
   "subscribe",

@@ -146,6 +146,11 @@ export const ar: Texts = {
     refreshed: "تغيرت الحالة:",
     keys: "تختار مفاتيح الأسهم يومًا، ويثبّته Enter، ويغلقه Escape.",
     missingIncident: { heading: "لم يُعثر على الحادث", sentence: "ربما أُزيل من هذه الصفحة." },
+    responseTime: "زمن الاستجابة",
+    median: "الوسيط",
+    percentile: (p) => `المئين ${p}`,
+    lastHours: (hours) => `آخر ${hours} ساعة`,
+    missingComponent: { heading: "لم يُعثر على المكوّن", sentence: "ليس في هذه الصفحة، أو أن الصفحة لا تعرض تفاصيله." },
     missingPage: {
       heading: "لم يُعثر على صفحة الحالة",
       sentence: "لا توجد صفحة حالة منشورة على هذا العنوان.",

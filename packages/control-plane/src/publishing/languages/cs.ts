@@ -104,6 +104,14 @@ export const cs: Texts = {
       heading: "Incident nenalezen",
       sentence: "Možná byl z této stránky odstraněn.",
     },
+    responseTime: "Doba odezvy",
+    median: "Medián",
+    percentile: (p) => `${p}. percentil`,
+    lastHours: (hours) => `Posledních ${hours} hodin`,
+    missingComponent: {
+      heading: "Komponenta nenalezena",
+      sentence: "Není na této stránce, nebo stránka nezobrazuje její podrobnosti.",
+    },
     missingPage: {
       heading: "Stavová stránka nenalezena",
       sentence: "Na této adrese není zveřejněna žádná stavová stránka.",

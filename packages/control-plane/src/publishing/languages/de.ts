@@ -96,6 +96,14 @@ export const de: Texts = {
     refreshed: "Neuer Stand:",
     keys: "Pfeiltasten wählen einen Tag, Enter hält ihn fest, Escape schließt ihn.",
     missingIncident: { heading: "Störung nicht gefunden", sentence: "Vielleicht wurde sie von dieser Seite entfernt." },
+    responseTime: "Antwortzeit",
+    median: "Median",
+    percentile: (p) => `${p}. Perzentil`,
+    lastHours: (hours) => `Letzte ${hours} Stunden`,
+    missingComponent: {
+      heading: "Komponente nicht gefunden",
+      sentence: "Sie ist nicht auf dieser Seite, oder die Seite zeigt keine Einzelheiten zu ihr.",
+    },
     missingPage: {
       heading: "Statusseite nicht gefunden",
       sentence: "Unter dieser Adresse ist keine Statusseite veröffentlicht.",

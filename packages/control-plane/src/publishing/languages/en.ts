@@ -107,6 +107,14 @@ export const en = {
     refreshed: "State changed:",
     keys: "Arrow keys choose a day, Enter pins it, Escape closes it.",
     missingIncident: { heading: "Incident not found", sentence: "It may have been removed from this page." },
+    responseTime: "Response time",
+    median: "Median",
+    percentile: (p: number) => `${p}th percentile`,
+    lastHours: (hours: number) => `Last ${hours} hours`,
+    missingComponent: {
+      heading: "Component not found",
+      sentence: "It is not on this page, or the page does not show its details.",
+    },
     missingPage: { heading: "Status page not found", sentence: "No status page is published at this address." },
     unavailable: {
       heading: "Status not available",

@@ -105,6 +105,14 @@ export const es: Texts = {
       heading: "Incidente no encontrado",
       sentence: "Es posible que se haya retirado de esta página.",
     },
+    responseTime: "Tiempo de respuesta",
+    median: "Mediana",
+    percentile: (p) => `Percentil ${p}`,
+    lastHours: (hours) => `Últimas ${hours} horas`,
+    missingComponent: {
+      heading: "Componente no encontrado",
+      sentence: "No está en esta página, o la página no muestra sus detalles.",
+    },
     missingPage: {
       heading: "Página de estado no encontrada",
       sentence: "No hay ninguna página de estado publicada en esta dirección.",

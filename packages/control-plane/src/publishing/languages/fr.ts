@@ -97,6 +97,14 @@ export const fr: Texts = {
     refreshed: "Nouvel état :",
     keys: "Les flèches choisissent un jour, Entrée l’épingle, Échap le ferme.",
     missingIncident: { heading: "Incident introuvable", sentence: "Il a peut-être été retiré de cette page." },
+    responseTime: "Temps de réponse",
+    median: "Médiane",
+    percentile: (p) => `${p}e centile`,
+    lastHours: (hours) => `${hours} dernières heures`,
+    missingComponent: {
+      heading: "Composant introuvable",
+      sentence: "Il n’est pas sur cette page, ou la page n’en montre pas les détails.",
+    },
     missingPage: {
       heading: "Page de statut introuvable",
       sentence: "Aucune page de statut n’est publiée à cette adresse.",

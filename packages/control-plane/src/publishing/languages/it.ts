@@ -100,6 +100,14 @@ export const it: Texts = {
       heading: "Incidente non trovato",
       sentence: "Potrebbe essere stato rimosso da questa pagina.",
     },
+    responseTime: "Tempo di risposta",
+    median: "Mediana",
+    percentile: (p) => `${p}º percentile`,
+    lastHours: (hours) => `Ultime ${hours} ore`,
+    missingComponent: {
+      heading: "Componente non trovato",
+      sentence: "Non è in questa pagina, oppure la pagina non ne mostra i dettagli.",
+    },
     missingPage: {
       heading: "Pagina di stato non trovata",
       sentence: "A questo indirizzo non è pubblicata nessuna pagina di stato.",

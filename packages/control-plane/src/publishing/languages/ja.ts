@@ -94,6 +94,14 @@ export const ja: Texts = {
       heading: "障害が見つかりません",
       sentence: "このページから削除された可能性があります。",
     },
+    responseTime: "応答時間",
+    median: "中央値",
+    percentile: (p) => `${p} パーセンタイル`,
+    lastHours: (hours) => `過去 ${hours} 時間`,
+    missingComponent: {
+      heading: "コンポーネントが見つかりません",
+      sentence: "このページにないか、詳細が公開されていません。",
+    },
     missingPage: {
       heading: "ステータスページが見つかりません",
       sentence: "このアドレスで公開されているステータスページはありません。",

@@ -99,6 +99,14 @@ export const nl: Texts = {
       heading: "Incident niet gevonden",
       sentence: "Het is mogelijk van deze pagina verwijderd.",
     },
+    responseTime: "Reactietijd",
+    median: "Mediaan",
+    percentile: (p) => `${p}e percentiel`,
+    lastHours: (hours) => `Laatste ${hours} uur`,
+    missingComponent: {
+      heading: "Onderdeel niet gevonden",
+      sentence: "Het staat niet op deze pagina, of de pagina toont er geen details van.",
+    },
     missingPage: {
       heading: "Statuspagina niet gevonden",
       sentence: "Op dit adres is geen statuspagina gepubliceerd.",

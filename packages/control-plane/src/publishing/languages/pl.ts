@@ -109,6 +109,14 @@ export const pl: Texts = {
       heading: "Nie znaleziono incydentu",
       sentence: "Mógł zostać usunięty z tej strony.",
     },
+    responseTime: "Czas odpowiedzi",
+    median: "Mediana",
+    percentile: (p) => `${p}. percentyl`,
+    lastHours: (hours) => `Ostatnie ${hours} godz.`,
+    missingComponent: {
+      heading: "Nie znaleziono komponentu",
+      sentence: "Nie ma go na tej stronie albo strona nie pokazuje jego szczegółów.",
+    },
     missingPage: {
       heading: "Nie znaleziono strony statusu",
       sentence: "Pod tym adresem nie opublikowano żadnej strony statusu.",

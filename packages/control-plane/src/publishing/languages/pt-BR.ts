@@ -102,6 +102,14 @@ export const ptBR: Texts = {
     refreshed: "Novo estado:",
     keys: "As setas escolhem um dia, Enter o fixa, Esc o fecha.",
     missingIncident: { heading: "Incidente não encontrado", sentence: "Ele pode ter sido removido desta página." },
+    responseTime: "Tempo de resposta",
+    median: "Mediana",
+    percentile: (p) => `Percentil ${p}`,
+    lastHours: (hours) => `Últimas ${hours} horas`,
+    missingComponent: {
+      heading: "Componente não encontrado",
+      sentence: "Ele não está nesta página, ou a página não mostra os detalhes dele.",
+    },
     missingPage: {
       heading: "Página de status não encontrada",
       sentence: "Nenhuma página de status está publicada neste endereço.",

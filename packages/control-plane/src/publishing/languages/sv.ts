@@ -104,6 +104,14 @@ export const sv: Texts = {
       heading: "Incidenten hittades inte",
       sentence: "Den kan ha tagits bort från sidan.",
     },
+    responseTime: "Svarstid",
+    median: "Median",
+    percentile: (p) => `${p}:e percentilen`,
+    lastHours: (hours) => `Senaste ${hours} timmarna`,
+    missingComponent: {
+      heading: "Komponenten hittades inte",
+      sentence: "Den finns inte på sidan, eller så visar sidan inga detaljer om den.",
+    },
     missingPage: {
       heading: "Statussidan hittades inte",
       sentence: "Ingen statussida är publicerad på den här adressen.",

@@ -90,6 +90,11 @@ export const zhHans: Texts = {
     refreshed: "状态已变更：",
     keys: "方向键选择日期，Enter 固定，Escape 关闭。",
     missingIncident: { heading: "未找到故障", sentence: "它可能已从此页面移除。" },
+    responseTime: "响应时间",
+    median: "中位数",
+    percentile: (p) => `第 ${p} 百分位`,
+    lastHours: (hours) => `最近 ${hours} 小时`,
+    missingComponent: { heading: "未找到组件", sentence: "该组件不在此页面上，或页面未显示其详细信息。" },
     missingPage: { heading: "未找到状态页面", sentence: "此地址没有发布状态页面。" },
     unavailable: {
       heading: "状态不可用",

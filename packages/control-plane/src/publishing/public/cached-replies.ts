@@ -17,7 +17,9 @@ const maxUrlLength = 200;
 
 /** Replies that depend on the page and the URL alone. Pages and routes with a token are not among them. */
 const data = "status|maintenance|badge\\.svg|incidents(?:\\.rss|/[\\w-]+)?|components/[\\w-]+/(?:history|badge\\.svg)";
-const cacheable = new RegExp(`^/(?:status(?:/incidents/[\\w-]+)?|llms\\.txt|api/public/v1/(?:${data}))(?:\\?|$)`);
+const cacheable = new RegExp(
+  `^/(?:status(?:/(?:incidents|components)/[\\w-]+)?|llms\\.txt|api/public/v1/(?:${data}))(?:\\?|$)`,
+);
 
 /** A page for people, in the language of the visitor. */
 const pageView = /^\/status[/?]|^\/status$/;
@@ -107,7 +109,7 @@ function recorded(
   served: ServedStatus,
   { before, base }: { before: NodeJS.Dict<number | string | string[]>; base: Readonly<Record<string, string>> },
 ): StoredReply | null {
-  const etag = http.response.get("ETag").replace(/^W\//, "");
+  const etag = ((http.response.get("ETag") as string | undefined) ?? "").replace(/^W\//, "");
   if (etag === "" || !(typeof http.body === "string" || Buffer.isBuffer(http.body))) return null;
   const body = Buffer.isBuffer(http.body) ? http.body : Buffer.from(http.body);
   const own = Object.entries({ ...http.res.getHeaders(), "content-length": body.length })

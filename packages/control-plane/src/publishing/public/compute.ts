@@ -43,6 +43,8 @@ const upcomingDays = 7;
 /** Bytes of a page without components, and of a component: cells of its days, JSON and HTML. */
 const pageBytes = 40_000;
 const componentBytes = 15_000;
+/** Bytes of the page of a component with response times. */
+const timesBytes = 12_000;
 
 /** Everything that one page shows. */
 export interface ServedStatus {
@@ -134,7 +136,12 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
   return {
     orgId: page.org_id,
     pageId: page.id,
-    bytes: pageBytes + rows.length * componentBytes + bytesOf(incidents) + bytesOfPlans(windows, now),
+    bytes:
+      pageBytes +
+      rows.length * componentBytes +
+      rows.filter(({ show }) => show.latency).length * timesBytes +
+      bytesOf(incidents) +
+      bytesOfPlans(windows, now),
     branding: page.branding,
     language: languageOf(page.branding),
     logo: page.logo_hash && logoPath(page.logo_hash),

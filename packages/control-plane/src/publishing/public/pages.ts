@@ -17,6 +17,7 @@ import { admitted, refusedPage } from "./gate.ts";
 import { listedUpdates } from "./queries.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
 import { componentsOf, publicEntry, servedStatus, statusOf } from "./service.ts";
+import { responseTimes } from "./response-times.ts";
 import { type ComponentState, worst } from "./states.ts";
 import { inLanguage } from "./translated.ts";
 import { affectedSentence, affectedSince, calmSentence, type PageWords, wordsOf, workingLine } from "./words.ts";
@@ -170,6 +171,24 @@ export const publicPages = [
       headers: cached(served),
     };
   }),
+  visitorPage("/status/components/{id}", async ({ ctx, params, served: read, lang }) => {
+    const served = await read();
+    const component = componentsOf(served.status).find((one) => one.id === params["id"]);
+    if (component === undefined || !served.monitor(component.id).show.latency)
+      throw new AppError("COMPONENT_NOT_FOUND", "Component not found on this page.");
+    return {
+      view: "public/component",
+      data: {
+        ...frameOf(served, ctx, lang),
+        component,
+        reported: served.reported,
+        shows: served.monitor(component.id).show,
+        ranges: await responseTimes(ctx, served, component.id),
+      },
+      shared: sharedAt(component, ctx, lang),
+      headers: cached(served),
+    };
+  }),
   page("/status-pages/{id}/preview", "tenant", async ({ ctx, params, query }) => {
     const own = await pageToPreview(ctx, params["id"] ?? "");
     const computed = await statusOf(ctx, own);
@@ -203,6 +222,7 @@ const cached = ({ branding }: ServedStatus): Record<string, string> => ({
 function notice(error: AppError, language: Language) {
   const texts = textsOf(language).page;
   if (error.code === "INCIDENT_NOT_FOUND") return texts.missingIncident;
+  if (error.code === "COMPONENT_NOT_FOUND") return texts.missingComponent;
   return error.status === 404 ? texts.missingPage : texts.unavailable;
 }
 

@@ -18,6 +18,7 @@ import { kumaRoutes } from "./kuma.ts";
 import { publicPages } from "./pages.ts";
 import { serve } from "../../testing/app.ts";
 import { day, hour, minute, noon } from "../../testing/clock.ts";
+import { rollUp } from "../../monitoring/results/rollup.ts";
 import { addIncident, addResults, addUpdate, newTarget, setStatus } from "../../testing/scene.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 
@@ -936,12 +937,25 @@ t.test("badges of uptime, latency and certificate, grey without data", async (t)
   };
   t.equal(await badge(shop, ""), "Shop: operational");
   for (const metric of ["latency", "cert"]) t.match(await badge(shop, `?metric=${metric}`), /: n\/a$/, "hidden");
+  t.equal((await ask("GET", `/status/components/${shop}`)).status, 404, "response times are hidden");
+  t.notMatch((await ask("GET", "/status")).text, `/components/${shop}`);
   await sql`update status_page_components set show = '{"uptime": true, "latency": true, "certificate": true}'`;
   forget();
   t.match(await badge(shop, "?metric=uptime&days=1"), /^Shop uptime: 100 %$/);
   t.match(await badge(shop, "?metric=uptime&days=7"), /^Shop uptime: 9\d(\.\d+)? %$/);
   t.equal(await badge(shop, "?metric=latency&days=1"), "Shop latency: 110 ms");
   t.equal(await badge(shop, "?metric=cert"), "Shop certificate: 5 d");
+  t.match((await ask("GET", "/status")).text, `href="/status/components/${shop}"`);
+  t.match((await ask("GET", `/status/components/${shop}`)).text, "No data yet", "hours that are not rolled up yet");
+  await rollUp(system);
+  forget();
+  const detail = await ask("GET", `/status/components/${shop}`);
+  t.equal(detail.status, 200);
+  t.match(detail.text, /Median 110 ms|Median 1[01]\d ms/);
+  t.equal(detail.text.split('<path class="p50"').length - 1, 2, "a day and 30 days");
+  t.notMatch(detail.text, / style=|NaN|Infinity/);
+  t.equal((await ask("GET", `/status/components/${bare}`)).text.includes("No data yet"), true);
+  t.equal((await ask("GET", `/status/components/${newId()}`)).status, 404);
   for (const metric of ["uptime", "latency", "cert"]) t.match(await badge(bare, `?metric=${metric}`), /: n\/a$/);
   for (const query of ["?days=0", "?days=91", "?metric=mood"])
     t.equal((await ask("GET", `/api/public/v1/components/${shop}/badge.svg${query}`)).status, 400, query);

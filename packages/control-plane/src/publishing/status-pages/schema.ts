@@ -261,7 +261,7 @@ const bindingFields = {
 
 const showFields = {
   uptime: Flag("Uptime in percent"),
-  latency: Flag("The badge of the response times", false),
+  latency: Flag("Response times: a page of the component with percentiles and a chart, and the badge", false),
   certificate: Flag("The badge of the days until the certificate expires", false),
 };
 const Show = Shape("ComponentShow", "Figures that visitors see. Others are null or absent everywhere", showFields);
