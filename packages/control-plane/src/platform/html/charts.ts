@@ -315,6 +315,15 @@ export function waterfall(parts: readonly { name: string; value: number }[]): Ma
   });
 }
 
+/** A share of a whole as a bar, 0 to 1; what is not nothing is seen. @public */
+export const shareOf = (share: number, state: string): Markup =>
+  html`<svg class="fall" aria-hidden="true"><rect width="100%" height="8" />${
+    share > 0
+      ? html`<rect class="${state}" width="${percentOf(share)}" height="8" /><rect class="${state}" width="2"
+        height="8" />`
+      : ""
+  }</svg>`;
+
 /** How many are in each state, as one bar. */
 export const stateBar = (states: readonly { name: string; word: string; count: number }[]): Markup =>
   bar(states.map(({ name, word, count }) => ({ name, value: count, label: `${word} ${count}` })));

@@ -153,6 +153,9 @@ export function day(at: Date): string {
   return `${at.getUTCDate()} ${months[at.getUTCMonth()]!} ${at.getUTCFullYear()}`;
 }
 
+/** `Nov 2026`. */
+export const month = (at: Date): string => `${months[at.getUTCMonth()]!} ${at.getUTCFullYear()}`;
+
 /** `2026-11-20 14:02:31 UTC`. */
 export function absolute(at: Date): string {
   return `${at.toISOString().slice(0, 19).replace("T", " ")} UTC`;

@@ -1,4 +1,12 @@
-import { type Coverage, difference, intersection, type Interval, length, union } from "../../platform/intervals.ts";
+import {
+  type Coverage,
+  difference,
+  firstAfter,
+  intersection,
+  type Interval,
+  length,
+  union,
+} from "../../platform/intervals.ts";
 import { shownPct } from "../../monitoring/heartbeats/service.ts";
 
 /** What is known of a monitor around a range. Ranges of time are unions. */
@@ -58,6 +66,19 @@ export function sumOf(parts: readonly Figures[]): Figures {
   const sums = { ...zeros };
   for (const part of parts) for (const name of names) sums[name] += part[name];
   return { ...sums, probed: union(parts.flatMap(({ probed }) => probed)) };
+}
+
+/** Adds the downtime of a monitor in a range, as {@link figuresOf} counts it, to the days of the range. */
+export function addDowntime(
+  days: readonly (Interval & { ms: number })[],
+  range: Interval,
+  { down, maintenance }: Pick<Past, "down" | "maintenance">,
+): void {
+  for (const outage of intersection(down, [range]))
+    for (let at = firstAfter(days, outage.start); at < days.length && days[at]!.start < outage.end; at++) {
+      const parts = intersection([outage], [days[at]!]);
+      days[at]!.ms += length(parts) - maintenance.within(parts);
+    }
 }
 
 /** A range has 400 days; a heartbeat has a gap for each pause. */

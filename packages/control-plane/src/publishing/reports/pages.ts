@@ -11,8 +11,8 @@ import { listPages } from "../status-pages/service.ts";
 import { startOfMonth } from "./range.ts";
 import { listRecipients } from "./recipients.ts";
 import { groupings } from "./schema.ts";
-import { uptimeReport } from "./service.ts";
-import { gapsOf } from "./words.ts";
+import { uptimeOverview } from "./service.ts";
+import { calendarOf, gapsOf } from "./words.ts";
 
 const pageSize = 100;
 /** Rows of a page that is printed. */
@@ -33,12 +33,13 @@ export const reportPages = (listTags: TagList) => [
     const all = query["all"] === "1";
     const paging = { limit: all ? mostRows : pageSize, offset };
     let problem: string | null = null;
-    const report = await uptimeReport(ctx, { ...asked, group_by, ...paging }).catch((error: unknown) => {
+    const report = await uptimeOverview(ctx, { ...asked, group_by, ...paging }).catch((error: unknown) => {
       // An error of the form is shown beside it.
       if (!(error instanceof AppError) || !error.field?.startsWith("/query/")) throw error;
       problem = error.message;
       return null;
     });
+    const worst = Math.max(0, ...(report?.items ?? []).map(({ downtime_secs: secs }) => secs ?? 0));
     const day = (at: string, before = 0) => format.day(new Date(localOf(Date.parse(at) - before, zone)));
     const hour = (at: string) => format.clock(new Date(localOf(Date.parse(at), zone)), localOf(now, zone));
     return {
@@ -55,9 +56,10 @@ export const reportPages = (listTags: TagList) => [
         first: report && day(report.from),
         last: report && day(report.to, 1),
         until: report?.isShortened === true ? hour(report.to) : null,
+        months: report?.overall ? calendarOf(report.days, report.overall.gaps, zone) : [],
         rows: await rows(
           "reports/row",
-          (report?.items ?? []).map((row) => ({ row, group_by, gaps: gapsOf(row, zone) })),
+          (report?.items ?? []).map((row) => ({ row, group_by, worst, gaps: gapsOf(row, zone) })),
         ),
       },
     };

@@ -18,6 +18,16 @@ function startOfDay(date: string, zone: string, days: number, field: string): nu
   return instantOf(at + days * dayMs, zone);
 }
 
+/** The days of a zone that a range touches. */
+export function daysOf({ start, end }: Interval, zone: string): Interval[] {
+  const days: Interval[] = [];
+  for (let local = Date.parse(utcDay(localOf(start, zone))); ; local += dayMs) {
+    const day = { start: instantOf(local, zone), end: instantOf(local + dayMs, zone) };
+    if (day.start >= end) return days;
+    days.push(day);
+  }
+}
+
 /** Start of the month of a zone, `months` later. */
 export function startOfMonth(at: number, zone: string, months = 0): number {
   const local = new Date(localOf(at, zone));

@@ -28,7 +28,8 @@ import { createPage, pageToPreview } from "../status-pages/service.ts";
 import { reportRoutes } from "./api.ts";
 import { reportPages } from "./pages.ts";
 import { reportRange } from "./range.ts";
-import { uptimeCsv, uptimeReport } from "./service.ts";
+import { uptimeCsv, uptimeOverview, uptimeReport } from "./service.ts";
+import { calendarOf } from "./words.ts";
 
 const world = await openWorld(t);
 const { sql, clock, system } = world;
@@ -272,6 +273,36 @@ t.test("a report names what it measured and its gaps; groups add up", async (t) 
   t.equal(tags[0]!.checks, report.items[0]!.checks + report.items[2]!.checks);
   matchObject(t, await uptimeReport(owner, { ...all, limit: 1, offset: 1 }), { total: 3, items: [{ name: "idle" }] });
 
+  const overview = await uptimeOverview(owner, { ...all, limit: 2 });
+  t.strictSame(
+    overview.items.map(({ name }) => name),
+    ["web", "Api"],
+    "the worst first",
+  );
+  const { overall, days } = overview;
+  matchObject(t, overall, { monitors: 3, downtime_secs: 7200, incidents: 3, mttr_secs: 2700, gaps: [] });
+  t.equal(overall!.checks, report.items[0]!.checks + report.items[2]!.checks);
+  t.strictSame([days.length, days[0]!.at, overview.total], [20, month, 3]);
+  t.strictSame(
+    days.filter(({ downtime_secs: secs }) => secs > 0),
+    [
+      { at: month, downtime_secs: 3600 },
+      { at: month + 19 * day, downtime_secs: 3600 },
+    ],
+  );
+  const [calendar, ...others] = calendarOf(days, [gap], "Europe/Berlin");
+  t.strictSame([calendar!.name, calendar!.before, others.length], ["Nov 2026", 6, 0], "a Sunday is the last of seven");
+  t.strictSame(
+    calendar!.days.slice(0, 5).map(({ date, state }) => `${date.slice(8)} ${state}`),
+    ["01 down", "02 up", "03 up", "04 none", "05 up"],
+  );
+  for (const group_by of ["tag", "page"] as const)
+    t.equal(
+      (await uptimeOverview(owner, { ...all, group_by })).overall!.monitors,
+      group_by === "tag" ? 2 : 0,
+      group_by,
+    );
+
   const csv = await ask("GET", "/api/v1/reports/uptime?format=csv&from=2026-11-01");
   t.match(csv.headers.get("content-type"), "text/csv; charset=utf-8");
   const lines = csv.text.trimEnd().split("\r\n");
@@ -349,6 +380,7 @@ t.test("a report of many monitors reads each maintenance window once, and ends w
   matchObject(t, await uptimeReport(owner, short), { to: iso(noon), isShortened: true, items: [{ checks: 70 }] });
   const open = { ...short, from: iso(noon + 5 * minute) };
   matchObject(t, await uptimeReport(owner, open), { to: iso(clock.at), isShortened: false, items: [{ checks: 15 }] });
+  matchObject(t, await uptimeOverview(owner, short), { overall: null, days: [], items: [{ checks: 70 }] }, "no sums");
 });
 
 t.test("rows are in the order of lists: API 2 before API 10", async (t) => {
@@ -440,6 +472,7 @@ t.test("the page shows the rows of a range, says what is wrong with one, and has
   t.match(page, "1 Nov 2026 to 20 Nov 2026, days in Europe/Berlin");
   t.match(page, "&lt;b&gt;web&lt;/b&gt;");
   t.match(page, "1 Nov 2026 00:00 to 10 Nov 2026 14:00", "gaps in the zone");
+  t.match(page, 'aria-label="12 Nov 2026: no downtime">12</a>', "the month as a calendar");
   t.match(page, "/api/v1/reports/uptime?from=2026-11-01&amp;to=2026-11-20&amp;group_by=target&amp;format=csv");
   const wrong = await shown("?from=2026-11-02&to=2026-11-01");
   t.match(wrong, 'role="alert">The range ends at');

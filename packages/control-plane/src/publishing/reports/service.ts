@@ -22,8 +22,8 @@ import type { Page } from "../../platform/http/wire.ts";
 import { mapInTurns, portionsOf } from "../../platform/process/turns.ts";
 import { type Interval, union } from "../../platform/intervals.ts";
 import { reportedPages } from "../status-pages/service.ts";
-import { type Figures, figuresOf, type Past, shown, sumOf } from "./figures.ts";
-import { reportRange } from "./range.ts";
+import { addDowntime, type Figures, figuresOf, type Past, shown, sumOf } from "./figures.ts";
+import { daysOf, reportRange } from "./range.ts";
 import { type Grouping, type UptimeQuery, UptimeRow } from "./schema.ts";
 
 /** Monitors that are read at once: each of a dozen statements answers some rows for a monitor. */
@@ -48,6 +48,13 @@ export interface UptimeReport extends Page<UptimeRow> {
 
 type Asked = Pick<UptimeQuery, "from" | "to" | "group_by" | "limit" | "offset">;
 
+/** A report with the sums of all its monitors, and the days of the range with their confirmed outages. */
+export interface UptimeOverview extends UptimeReport {
+  /** Null where the organisation has too many monitors for sums in one request: then rows are in the order of names. */
+  overall: (Omit<UptimeRow, "id" | "name"> & { monitors: number }) | null;
+  days: { at: number; downtime_secs: number }[];
+}
+
 /**
  * Uptime of the organisation in a range, by name; with `only` the row of one tag or status page (its id). Throws
  * INVALID_QUERY and BAD_TIME_RANGE.
@@ -70,6 +77,41 @@ export async function uptimeReport(ctx: Ctx, asked: Asked, only: string | null =
     timezone,
   };
 }
+
+/** Like {@link uptimeReport}, the worst first. */
+export async function uptimeOverview(ctx: Ctx, asked: Asked): Promise<UptimeOverview> {
+  if ((await targetCount(ctx)) > mostUntilNow) return { ...(await uptimeReport(ctx, asked)), overall: null, days: [] };
+  requireScopes(ctx, asked.group_by);
+  const { timezone, range, isShortened } = await rangeOf(ctx, asked);
+  const days = daysOf(range, timezone).map((day) => ({ ...day, ms: 0 }));
+  const monitors: Figures[] = [];
+  const seen: Seen = (figures, past) => {
+    monitors.push(figures);
+    addDowntime(days, range, past);
+  };
+  const { limit, offset } = asked;
+  const whole = { limit: mostUntilNow, offset: 0, only: null };
+  const { rows, total } = await readersOf[asked.group_by](ctx, whole, seen);
+  if (total > mostUntilNow) return { ...(await uptimeReport(ctx, asked)), overall: null, days: [] };
+  const items: UptimeRow[] = [];
+  for await (const part of rows(range)) items.push(...part);
+  return {
+    items: items.toSorted(byUptime).slice(offset, offset + limit),
+    total,
+    limit,
+    offset,
+    from: new Date(range.start).toISOString(),
+    to: new Date(range.end).toISOString(),
+    isShortened,
+    timezone,
+    overall: { ...shown(range, sumOf(monitors)), monitors: monitors.length },
+    days: days.map(({ start, ms }) => ({ at: start, downtime_secs: Math.round(ms / 1000) })),
+  };
+}
+
+/** The lowest uptime first, of the same the longest outage; without a measurement last. */
+const byUptime = (a: UptimeRow, b: UptimeRow): number =>
+  (a.uptime_pct ?? Infinity) - (b.uptime_pct ?? Infinity) || (b.downtime_secs ?? 0) - (a.downtime_secs ?? 0) || 0;
 
 /** Columns of the CSV: the fields of a row. */
 const head = Object.keys(UptimeRow.properties) as (keyof UptimeRow)[];
@@ -103,38 +145,42 @@ function requireScopes(ctx: Ctx, grouping: Grouping): void {
   if (grouping === "page") requireScope(ctx, "status_page:read");
 }
 
+/** Called with each monitor of a report. */
+type Seen = (figures: Figures, past: Past) => void;
+
 /** The rows of a page of the report, in parts, and how many there are in all. */
 type Reader = (
   reader: OrgReader,
   /** `only`: a tag, or the id of a status page, and no other row. */
   paging: Paging & { only: string | null },
+  seen?: Seen,
 ) => Promise<{ rows(range: Interval): AsyncGenerator<UptimeRow[], void>; total: number }>;
 
 const readersOf: Record<Grouping, Reader> = {
-  async target(reader, paging) {
+  async target(reader, paging, seen) {
     const ids = await reportedIds(reader, paging);
     return {
       total: await targetCount(reader),
       async *rows(range) {
-        for await (const part of figuresIn(reader, byId(reader, ids), range))
+        for await (const part of figuresIn(reader, byId(reader, ids), range, seen))
           yield part.map(({ target, figures }) => ({ id: target.id, name: target.name, ...shown(range, figures) }));
       },
     };
   },
-  async tag(reader, paging) {
+  async tag(reader, paging, seen) {
     const { names, total } = await reportedTags(reader, paging);
     return {
       total,
       async *rows(range) {
         const groups = new Map<string, Figures>(names.map((name) => [name, sumOf([])]));
         if (names.length === 0) return;
-        for await (const part of figuresIn(reader, portionsOf(await reportedOfTags(reader, names), portion), range))
-          addUp(groups, part, ({ tags }) => tags);
+        const tagged = portionsOf(await reportedOfTags(reader, names), portion);
+        for await (const part of figuresIn(reader, tagged, range, seen)) addUp(groups, part, ({ tags }) => tags);
         yield names.map((name) => ({ id: null, name, ...shown(range, groups.get(name)!) }));
       },
     };
   },
-  async page(reader, paging) {
+  async page(reader, paging, seen) {
     const { pages, total } = await reportedPages(reader, paging);
     return {
       total,
@@ -143,7 +189,7 @@ const readersOf: Record<Grouping, Reader> = {
         const pagesOf = new Map<string, string[]>();
         for (const { id, target_ids } of pages)
           for (const target of target_ids) pagesOf.set(target, [...(pagesOf.get(target) ?? []), id]);
-        for await (const part of figuresIn(reader, byId(reader, [...pagesOf.keys()]), range))
+        for await (const part of figuresIn(reader, byId(reader, [...pagesOf.keys()]), range, seen))
           addUp(groups, part, ({ id }) => pagesOf.get(id)!);
         yield pages.map(({ id, name }) => ({ id, name, ...shown(range, groups.get(id)!) }));
       },
@@ -172,6 +218,7 @@ async function* figuresIn(
   reader: OrgReader,
   portions: Iterable<readonly ReportedRow[]> | AsyncIterable<readonly ReportedRow[]>,
   range: Interval,
+  seen: Seen = () => {},
 ): AsyncGenerator<{ target: ReportedRow; figures: Figures }[], void> {
   const times = { from: new Date(range.start), to: new Date(range.end) };
   const maintenanceOf = maintenanceReader(reader, reader.orgId, times);
@@ -181,7 +228,12 @@ async function* figuresIn(
       const known = await pastOf(reader, targets, times);
       return (id: string): Past => ({ ...known(id), maintenance: maintenance(id) });
     });
-    yield await mapInTurns(targets, (target) => ({ target, figures: figuresOf(range, past(target.id)) }));
+    yield await mapInTurns(targets, (target) => {
+      const own = past(target.id);
+      const figures = figuresOf(range, own);
+      seen(figures, own);
+      return { target, figures };
+    });
   }
 }
 
