@@ -40,13 +40,15 @@ function draft(form) {
 /** One form for public updates and internal notes: the audience decides where it is sent. */
 function audience(form) {
   const update = form.dataset.api;
-  const fields = form.querySelector("[data-public]");
+  const parts = [...form.querySelectorAll("[data-public]")];
   form.addEventListener("change", (event) => {
     if (event.target.name !== "audience") return;
     const internal = event.target.value === "internal";
     form.dataset.api = internal ? form.dataset.notes : update;
-    fields.hidden = internal;
-    for (const control of fields.querySelectorAll("select, input")) control.disabled = internal;
+    for (const part of parts) {
+      part.hidden = internal;
+      for (const control of part.querySelectorAll("select, input")) control.disabled = internal;
+    }
   });
 }
 

@@ -45,6 +45,7 @@ import { hookLimits } from "./interfaces/hooks/limits.ts";
 import { incidentRoutes } from "./alerting/incidents/api.ts";
 import { incidentsPages } from "./alerting/incidents/pages.ts";
 import { latencySeries, recentHistory } from "./monitoring/results/service.ts";
+import { subscribersReached } from "./publishing/subscribers/service.ts";
 import { channelChoices, existingChannelIds } from "./alerting/channels/service.ts";
 import { dropHeldNotices } from "./alerting/deliveries/service.ts";
 import { openCounts, rescheduleLadders } from "./alerting/incidents/service.ts";
@@ -230,7 +231,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     targetsPages,
     sharesPages,
     updateTemplatesPages,
-    incidentsPages(recentHistory, latencySeries),
+    incidentsPages(recentHistory, latencySeries, subscribersReached),
     acknowledgePages,
     maintenancePages(listTags),
     snoozePages(listTags),

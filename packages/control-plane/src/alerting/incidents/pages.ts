@@ -134,7 +134,10 @@ async function chartOf(ctx: Ctx, incident: Incident, outages: readonly service.O
   return { points: buckets, shades, range: { from, to, live: to === now } };
 }
 
-export const incidentsPages = (stripsOf: StripsOf, latencyOf: LatencyOf) => [
+/** How many subscribers an update of an incident of a monitor reaches, by page: of the domain of subscribers. */
+type ReachOf = (ctx: Ctx, targetId: string) => Promise<ReadonlyMap<string, number>>;
+
+export const incidentsPages = (stripsOf: StripsOf, latencyOf: LatencyOf, reachOf: ReachOf) => [
   page("/oncall", "tenant", async ({ ctx }) => {
     const [region, { causes, items, total }, open] = await Promise.all([
       service.regionNamer(ctx),
@@ -179,13 +182,14 @@ export const incidentsPages = (stripsOf: StripsOf, latencyOf: LatencyOf) => [
   page("/incidents/{id}", "tenant", async ({ ctx, params }) => {
     const id = params["id"]!;
     const incident = await service.getIncident(ctx, id);
-    const [region, explained, events, snapshots, outages, templates] = await Promise.all([
+    const [region, explained, events, snapshots, outages, templates, reach] = await Promise.all([
       service.regionNamer(ctx),
       service.explainIncident(ctx, id),
       service.listEvents(ctx, id, { limit: maxEvents, offset: 0 }),
       service.listSnapshots(ctx, id),
       service.listOutages(ctx, { incidentId: id }, maxOutages),
       templatesFor(ctx, "incident"),
+      reachOf(ctx, incident.target_id),
     ]);
     // Of a closed incident: all that failed at some time.
     const failed = [
@@ -221,6 +225,9 @@ export const incidentsPages = (stripsOf: StripsOf, latencyOf: LatencyOf) => [
         timeline,
         outages,
         templates,
+        reach: incident.publications
+          .filter(({ published_at: at }) => at !== null)
+          .map(({ page_id: page, page_name: name }) => ({ name, count: reach.get(page) ?? 0 })),
         snapshots: snapshots.toReversed(),
       },
     };

@@ -64,6 +64,19 @@ const newest = (sql: Db) => sql`m.created_at desc, m.at desc, m.id desc`;
 const isInside = (sql: Db) => sql`
   (p.private_since is null or s.confirmed_at >= p.private_since or p.access ->> 'keep_subscribers' = 'true')`;
 
+/** How many subscribers an update of an incident of a monitor reaches, by page. */
+export async function selectReach(sql: Db, orgId: string, targetId: string): Promise<ReadonlyMap<string, number>> {
+  const rows = await sql<{ page_id: string; count: number }[]>`
+    select c.page_id, count(s.id)::integer as count
+    from status_page_components c
+    join status_pages p on p.id = c.page_id and p.org_id = ${orgId}
+    left join subscribers s on s.page_id = p.id and s.state = 'active' and p.enabled and p.subscriptions_enabled
+      and ${isInside(sql)} and (s.component_ids is null or s.component_ids @> array[c.target_id])
+    where c.target_id = ${targetId}
+    group by c.page_id`;
+  return new Map(rows.map(({ page_id: id, count }) => [id, count]));
+}
+
 const published = (sql: Db) => sql`
   p.enabled and p.subscriptions_enabled
   and exists (select from subscribers s where s.page_id = p.id and s.state = 'active')`;

@@ -4,7 +4,14 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { hourMs, minuteMs, dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { checkWebhookUrl } from "../../alerting/channels/service.ts";
-import { type Ctx, inTransaction, requireOwner, type PageVisit, type System } from "../../platform/context.ts";
+import {
+  type Ctx,
+  inTransaction,
+  requireOwner,
+  requireScope,
+  type PageVisit,
+  type System,
+} from "../../platform/context.ts";
 import { newToken } from "../../platform/crypto/token.ts";
 import { countEvent } from "../../platform/db/counters.ts";
 import { addressKey } from "../../platform/http/per-ip.ts";
@@ -17,7 +24,7 @@ import { perPage } from "./import.ts";
 import * as queries from "./queries.ts";
 import { sealSecret } from "./sealing.ts";
 import type { Subscriber, SubscriberQuery, SubscriptionChange, SubscriptionRequest } from "./schema.ts";
-import { giveUp } from "./delivery-queries.ts";
+import { giveUp, selectReach } from "./delivery-queries.ts";
 
 export { importSubscribers } from "./import.ts";
 export { resealSubscribers, unreadableSubscribers } from "./sealing.ts";
@@ -157,6 +164,12 @@ export async function subscriberCounts(
 ): Promise<{ total: number; active: number; outside: number }> {
   await requirePage(ctx, "status_page:read", pageId);
   return await queries.countSubscribers(ctx.sql, ctx.orgId, pageId);
+}
+
+/** How many subscribers an update of an incident of a monitor reaches, by page. */
+export async function subscribersReached(ctx: Ctx, targetId: string): Promise<ReadonlyMap<string, number>> {
+  requireScope(ctx, "incidents:read");
+  return await selectReach(ctx.sql, ctx.orgId, targetId);
 }
 
 /** Confirmed subscribers by kind and address, with full addresses, as CSV (RFC 4180). For owners. */

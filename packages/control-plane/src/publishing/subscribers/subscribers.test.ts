@@ -21,7 +21,7 @@ import { subscriberRoutes } from "./api.ts";
 import { announce, areMessagesDue, isNewsDue, openWebhookSender, sendMails } from "./engine.ts";
 import { openSecret } from "./sealing.ts";
 import type { SecretRow } from "./queries.ts";
-import { endSubscriptions, importSubscribers, subscriberCounts } from "./service.ts";
+import { endSubscriptions, importSubscribers, subscriberCounts, subscribersReached } from "./service.ts";
 import { isTrue } from "../../platform/jobs/queries.ts";
 
 const mailbox = await startMailbox(t);
@@ -248,12 +248,16 @@ t.test("a page that becomes private stops those who subscribed before, unless th
     await run();
     return mailsTo("before@example.org").length;
   };
+  const reached = async () => (await subscribersReached(owner, web)).get(page.id);
+  t.strictSame([await reached(), (await subscribersReached(await newOrg(system), web)).size], [1, 0]);
   const first = await report();
   const access = { mode: "password" as const, password: "open sesame", open_networks: ["127.0.0.1"] };
   await updatePage(owner, page.id, { access });
   t.equal((await subscriberCounts(owner, page.id)).outside, 1);
+  t.equal(await reached(), 0, "the console says whom an update reaches");
   t.equal(await report(), first, "nothing more");
   await updatePage(owner, page.id, { access: { ...access, keep_subscribers: true } });
+  t.equal(await reached(), 1);
   const kept = await report();
   t.ok(kept > first, "those who are kept");
   await updatePage(owner, page.id, { access: { mode: "public" } });
