@@ -43,7 +43,7 @@ export { resealPushKeys, unreadablePushKeys } from "./push-keys.ts";
 export { keepChannels, manageChannels, type StoredChannel, storedChannels } from "./declared.ts";
 export { checkedHours, isWithin, nextBegin } from "./hours.ts";
 export { severityOrder } from "./severity-queries.ts";
-export { isRouted, type RoutedChannel, routedTags, routedTargetIds } from "./route-queries.ts";
+export { isRouted, type RoutedChannel, routedTags, routedTargetIds, routeTables } from "./route-queries.ts";
 export { byTag, checkedRoute, routedChannels, routesInWords } from "./routes.ts";
 export { acknowledgeAction } from "./kinds/slack.ts";
 export { readInbound } from "./kinds/sms/index.ts";

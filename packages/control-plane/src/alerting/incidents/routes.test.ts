@@ -119,3 +119,21 @@ t.test("monitor, list, explanation and channel say which channels are notified b
     field: "/route/tags",
   });
 });
+
+t.test("the list of monitors without a notification knows routes of one tag and of all tags together", async (t) => {
+  const sets = [["a"], ["b"], ["a", "b"], ["b", "c"], ["a", "b", "c"], ["d"]];
+  for (const tags of sets) await monitor({ name: tags.join(), alerts: [], tags: [...tags, "row"] });
+  const more = await webhookTo(owner, "https://more.example.org/");
+  const silent = async () =>
+    (await listMonitors(owner, { limit: 50, offset: 0, tag: "row", notified: false })).items
+      .map(({ target }) => target.name)
+      .sort();
+  await route(pager, { tags: ["a", "b"], match: "all" });
+  t.same(await silent(), ["a", "b", "b,c", "d"]);
+  await route(more, { tags: ["b", "c", "row"], match: "all" });
+  t.same(await silent(), ["a", "b", "d"]);
+  await route(more, { tags: ["a", "nobody"], match: "all" });
+  t.same(await silent(), ["a", "b", "b,c", "d"], "a tag that no monitor has");
+  await route(more, { tags: ["d", "nobody"], match: "any" });
+  t.same(await silent(), ["a", "b", "b,c"]);
+});

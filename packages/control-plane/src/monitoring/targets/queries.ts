@@ -1,7 +1,7 @@
 import type { PendingQuery, Row } from "postgres";
 import { type CheckSpec, type CheckType, kindOf, reservedRegions } from "@statusmesh/shared/checks";
 import type { Escalation } from "../../access/orgs/schema.ts";
-import { isRouted } from "../../alerting/channels/service.ts";
+import { routeTables } from "../../alerting/channels/service.ts";
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import { arrayOf, columnOf, type Db, firstOf, inPortions } from "../../platform/db/sql.ts";
@@ -191,11 +191,14 @@ export async function selectNames(
 /** Ids of the channels that the targets with a tag notify, those by a tag and of their ladders included. */
 export async function selectNotified(sql: Db, orgId: string, tag: string): Promise<string[]> {
   return await columnOf<string>(sql`
-    with tagged as (
-      select t.id, t.org_id, t.tags, t.escalation from targets t where t.org_id = ${orgId} and ${withTag(sql, tag)})
+    with tagged as materialized (
+      select t.id, t.tags, t.escalation from targets t where t.org_id = ${orgId} and ${withTag(sql, tag)}
+    ), ${routeTables(sql, orgId, { targets: sql`select tagged.id, tagged.tags from tagged` })}
     select a.channel_id::text as id from tagged t join target_alerts a on a.target_id = t.id
     union
-    select c.id::text from channels c where exists (select from tagged t where ${isRouted(sql)})
+    select l.channel_id::text from loose l where exists (select from owned o where o.tag = l.tag)
+    union
+    select s.channel_id::text from strict s where exists (select from owned o where o.tag = s.tag and o.tags @> s.tags)
     union
     select c.id from tagged t cross join jsonb_array_elements(t.escalation) as level
     cross join jsonb_array_elements_text(level -> 'channel_ids') as c (id)`);
