@@ -1,4 +1,4 @@
-import { causeError, causeTables } from "../../platform/db/causes.ts";
+import { causeTables } from "../../platform/db/causes.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { severityOrder } from "../channels/service.ts";
 import { isAcknowledgeable } from "../deliveries/service.ts";
@@ -27,7 +27,7 @@ export async function selectCauses(sql: Db, orgId: string, incidentIds: readonly
       sql,
       orgId,
       sql`
-        select i.id, t.host, t.tags, ${causeError(sql, sql`i.error_sample`, sql`i.diagnosis`)} as error,
+        select i.id, t.host, t.tags, i.error_sample as error, i.diagnosis,
           i.regions_down as regions,
           i.severity = 'critical' as critical
         from incidents i join targets t on t.id = i.target_id

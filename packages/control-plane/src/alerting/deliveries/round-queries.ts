@@ -1,5 +1,5 @@
-import { causeError, causeTables } from "../../platform/db/causes.ts";
-import { columnOf, type Db, rowOf } from "../../platform/db/sql.ts";
+import { causeTables } from "../../platform/db/causes.ts";
+import { columnOf, type Db, rowOf, valueOf } from "../../platform/db/sql.ts";
 import type { Notice, Round, RoundLine, Severity } from "../channels/schema.ts";
 import type { ClaimedDelivery } from "./claim-queries.ts";
 import { maxAttempts } from "./retry.ts";
@@ -116,8 +116,10 @@ interface LineRow {
   since: Date | null;
   error: string | null;
   same_error: boolean;
-  names: string[];
-  brief_names: string[];
+  /** Incidents that the line names, as texts of arrays. */
+  fresh_ids: string;
+  recovered_ids: string;
+  brief_ids: string;
   began_at: Date;
   ended_at: Date | null;
   lines: number;
@@ -169,6 +171,17 @@ const selectMembers = async (sql: Db, id: string): Promise<Members> =>
     ) g`);
 
 /**
+ * The other open incidents of the organisation that the channel was told of, as text of an array: one index probe each.
+ */
+const selectOthers = async (sql: Db, { org_id: orgId, channel_id: channelId }: Leader, ids: string): Promise<string> =>
+  await valueOf<string>(sql`
+    with others as materialized (
+      select i.id from incidents i where i.org_id = ${orgId} and i.ended_at is null and not i.retracted
+        and not exists (select from unnest(${ids}::uuid[]) as p (id) where p.id = i.id)
+    )
+    select coalesce(array_agg(o.id), '{}')::text from others o where ${toldOpen(sql, sql`o.id`, channelId)}`);
+
+/**
  * What the message of a leased delivery says at this moment, by cause. Notes the incidents that it lists as open, and
  * the causes and the severity that the channel is told in the series.
  *
@@ -178,45 +191,33 @@ const selectMembers = async (sql: Db, id: string): Promise<Members> =>
 export async function readRound(sql: Db, leader: Leader, url: string): Promise<RoundState> {
   const { id, org_id: orgId, channel_id: channelId } = leader;
   const members = await selectMembers(sql, id);
+  const others = await selectOthers(sql, leader, members.ids);
   const rows = await sql<LineRow[]>`
-    with parts as materialized (
+    with listed as (
       select p.id, p.level, p.flags & ${flagged.opens} > 0 as opens, p.flags & ${flagged.climbs} > 0 as climbs,
         p.flags & ${flagged.escalates} > 0 as escalates, p.flags & ${flagged.resolves} > 0 as resolves,
-        p.flags & ${flagged.told} > 0 as told, p.flags & ${flagged.mayBeTold} > 0 as may_be_told
+        true as is_part, p.flags & ${flagged.told} > 0
+          or p.flags & ${flagged.mayBeTold} > 0 and ${toldOpen(sql, sql`p.id`, channelId)} as told
       from unnest(${members.ids}::uuid[], ${members.flags}::int[], ${members.levels}::int[]) as p (id, flags, level)
-    ), others as materialized (
-      select i.id from incidents i
-      where i.org_id = ${orgId} and i.ended_at is null and not i.retracted
-        and not exists (select from parts p where p.id = i.id)
-    ), listed as materialized (
-      select p.id, p.level, p.opens, p.climbs, p.escalates, p.resolves, true as is_part,
-        p.told or p.may_be_told and ${toldOpen(sql, sql`p.id`, channelId)} as told
-      from parts p
       union all
-      select o.id, null, false, false, false, false, false, true from others o
-      where ${toldOpen(sql, sql`o.id`, channelId)}
-    ), facts as materialized (
-      select l.*, i.severity, i.error_sample, i.diagnosis, i.regions_down, i.started_at, i.ended_at,
-        coalesce(i.outage_since, i.started_at) as since,
-        not i.retracted and (i.ended_at is null or ${isFlapping(sql)}) as is_open,
-        t.name, t.sort_name, t.host, t.tags
-      from listed l join incidents i on i.id = l.id join targets t on t.id = i.target_id
+      select o.id, null, false, false, false, false, false, true from unnest(${others}::uuid[]) as o (id)
     ), ${causeTables(
       sql,
       orgId,
       sql`
-        select f.id, f.host, f.tags, ${causeError(sql, sql`f.error_sample`, sql`f.diagnosis`)} as error,
-          f.regions_down as regions, f.severity = 'critical' as critical
-        from facts f`,
+        select l.*, i.severity, i.severity = 'critical' as critical, i.error_sample as error, i.diagnosis,
+          i.regions_down as regions, i.started_at, i.ended_at, coalesce(i.outage_since, i.started_at) as since,
+          not i.retracted and (i.ended_at is null or ${isFlapping(sql)}) as is_open, t.host, t.tags
+        from listed l join incidents i on i.id = l.id join targets t on t.id = i.target_id`,
     )}, judged as materialized (
-      select f.id, f.is_open, f.opens, f.climbs, f.escalates, f.level, f.name, f.sort_name, f.host, f.since,
-        f.error_sample, f.started_at, f.ended_at,
-        f.is_part and f.is_open and (f.opens or f.climbs or f.escalates or not f.resolves) as is_fresh,
-        f.is_part and not f.is_open and f.told and f.resolves as is_recovered,
-        f.is_part and not f.is_open and not f.told and (f.opens or f.climbs or f.escalates) as is_brief,
-        coalesce(c.kind, 'incident') as kind, coalesce(c.value, f.id::text) as value,
-        array_position(array['minor', 'major', 'critical'], f.severity) as severity
-      from facts f left join caused c on c.id = f.id
+      select m.id, m.is_open, m.opens, m.climbs, m.escalates, m.level, m.host, m.since, m.error as error_sample, m.started_at, m.ended_at,
+        m.is_part and m.is_open and (m.opens or m.climbs or m.escalates or not m.resolves) as is_fresh,
+        m.is_part and not m.is_open and m.told and m.resolves as is_recovered,
+        m.is_part and not m.is_open and not m.told and (m.opens or m.climbs or m.escalates) as is_brief,
+        case when h.host is not null then 'host' else coalesce(c.kind, 'incident') end as kind,
+        coalesce(h.host, c.value, m.id::text) as value,
+        array_position(array['minor', 'major', 'critical'], m.severity) as severity
+      from members m left join shared_hosts h on h.host = m.host left join caused_otherwise c on c.id = m.id
     ), covering as (
       update deliveries set covers = array(select j.id from judged j where j.is_open) where id = ${id}
     ), lines as (
@@ -230,7 +231,9 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
           as said,
         max(j.level) filter (where j.is_fresh) as level, min(j.since) filter (where j.is_open) as since,
         min(j.error_sample) as error, coalesce(min(j.error_sample) = max(j.error_sample), true) as same_error,
-        min(j.host) as host,
+        min(j.host) as host, array_agg(j.id) filter (where j.is_fresh) as fresh_ids,
+        array_agg(j.id) filter (where j.is_recovered) as recovered_ids,
+        array_agg(j.id) filter (where j.is_brief) as brief_ids,
         min(j.started_at) filter (where j.is_recovered or j.is_brief) as began_at,
         max(j.ended_at) filter (where j.is_recovered or j.is_brief) as ended_at, max(j.since) as newest
       from judged j group by j.kind, j.value having bool_or(j.is_fresh or j.is_recovered or j.is_brief)
@@ -253,18 +256,14 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
         l.value
       limit ${maxLines}
     )
-    -- The names and the most frequent errors of the lines that are shown: to sort all takes as long as the rest.
+    -- The most frequent errors of the lines that are shown: to sort all takes as long as the rest.
     select s.kind, s.value, s.fresh, s.open, s.recovered, s.brief, s.severity, s.said, s.level, s.since, s.same_error,
       s.began_at, s.ended_at, s.lines, s.all_fresh, s.all_recovered, s.all_brief, g.name as region,
+      coalesce(s.fresh_ids, '{}')::text as fresh_ids, coalesce(s.recovered_ids, '{}')::text as recovered_ids,
+      coalesce(s.brief_ids, '{}')::text as brief_ids,
       case when s.same_error then s.error else (
         select mode() within group (order by j.error_sample) from judged j
-        where j.kind = s.kind and j.value = s.value) end as error,
-      array(select j.name from judged j
-        where j.kind = s.kind and j.value = s.value and (j.is_fresh or j.is_recovered)
-        order by j.is_fresh desc, j.severity desc, j.sort_name, j.name limit ${maxNames}) as names,
-      case when s.brief = 0 then '{}' else array(
-        select j.name from judged j where j.kind = s.kind and j.value = s.value and j.is_brief
-        order by j.sort_name, j.name limit ${maxNames}) end as brief_names
+        where j.kind = s.kind and j.value = s.value) end as error
     from shown s left join regions g on s.kind = 'region' and g.id = s.value
     order by (s.fresh > 0) desc, (s.said = 'reminder'), s.severity desc, s.fresh + s.recovered desc, s.newest desc,
       s.value`;
@@ -277,7 +276,7 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
     recovered: first?.all_recovered ?? 0,
     brief: first?.all_brief ?? 0,
     causes: first?.lines ?? 0,
-    lines: rows.map(lineOf),
+    lines: await linesOf(sql, rows),
     url,
   };
   if (incidents !== 1 || round.fresh + round.recovered !== 1) return { round, notices, single: null };
@@ -301,7 +300,25 @@ const toldOpen = (sql: Db, incidentId: ReturnType<Db>, channelId: string | null)
       and told.state = 'delivered' and told.reason in ('opened', 'reopened', 'unacknowledged', 'escalated', 'resolved')
     order by told.created_at desc, told.id desc limit 1), false)`;
 
-function lineOf({ kind, value, region, ...row }: LineRow): RoundLine {
+async function linesOf(sql: Db, rows: readonly LineRow[]): Promise<RoundLine[]> {
+  const lists = rows.flatMap((row) => [row.fresh_ids, row.recovered_ids, row.brief_ids]);
+  const names = await selectNames(sql, lists);
+  return rows.map((row, at) => {
+    const [fresh = [], recovered = [], brief = []] = names.slice(3 * at, 3 * at + 3);
+    return lineOf(row, [...fresh, ...recovered].slice(0, maxNames), brief);
+  });
+}
+
+/** The first monitors of lists of incidents, the most severe first. */
+const selectNames = async (sql: Db, lists: readonly string[]): Promise<string[][]> =>
+  await columnOf<string[]>(sql`
+    select array(
+      select t.name from unnest(l.ids::uuid[]) as u (id) join incidents i on i.id = u.id
+      join targets t on t.id = i.target_id
+      order by array_position(array['critical', 'major', 'minor'], i.severity), t.sort_name, t.name limit ${maxNames})
+    from unnest(${[...lists]}::text[]) with ordinality as l (ids, position) order by l.position`);
+
+function lineOf({ kind, value, region, ...row }: LineRow, names: string[], briefNames: string[]): RoundLine {
   return {
     cause: kind === "incident" ? null : { kind: kind as "host", value: region ?? value },
     severity: severityNames[row.severity - 1]!,
@@ -315,8 +332,8 @@ function lineOf({ kind, value, region, ...row }: LineRow): RoundLine {
     ended_at: row.ended_at?.toISOString() ?? null,
     error: row.error,
     same_error: row.same_error,
-    names: row.names,
+    names,
     brief: row.brief,
-    brief_names: row.brief_names,
+    brief_names: briefNames,
   };
 }

@@ -12,7 +12,7 @@ import {
   rowOf,
   valueOf,
 } from "../../platform/db/sql.ts";
-import { type Cause, causeError, causeTables } from "../../platform/db/causes.ts";
+import { type Cause, causeTables } from "../../platform/db/causes.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import { severityOrder } from "../channels/service.ts";
 import { publicationsOf } from "./publication-queries.ts";
@@ -86,7 +86,7 @@ const incidentCauses = (sql: Db, orgId: string) =>
     sql,
     orgId,
     sql`
-      select i.id, t.host, t.tags, ${causeError(sql, sql`i.error_sample`, sql`i.diagnosis`)} as error,
+      select i.id, t.host, t.tags, i.error_sample as error, i.diagnosis,
         i.regions_down as regions,
         i.severity = 'critical' as critical
       from incidents i join targets t on t.id = i.target_id

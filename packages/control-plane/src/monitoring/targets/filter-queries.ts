@@ -1,4 +1,4 @@
-import { type Cause, causeError, causeTables } from "../../platform/db/causes.ts";
+import { type Cause, causeTables } from "../../platform/db/causes.ts";
 import { arrayOf, type Db } from "../../platform/db/sql.ts";
 import { routedTargetIds } from "../../alerting/channels/service.ts";
 import type { MonitorState } from "./schema.ts";
@@ -83,7 +83,7 @@ export const monitorCauses = (sql: Db, orgId: string, now: Date) =>
     orgId,
     sql`
       select t.id, t.host, t.tags,
-        ${causeError(sql, sql`coalesce(s.last_error, i.error_sample)`, sql`i.diagnosis`)} as error,
+        coalesce(s.last_error, i.error_sample) as error, i.diagnosis,
         coalesce(i.regions_down, '{}') as regions, coalesce(i.severity = 'critical', false) as critical
       from ${monitorTables(sql)}
       where t.org_id = ${orgId} and t.enabled and s.status in ('down', 'error', 'degraded') and s.status_until >= ${now}
