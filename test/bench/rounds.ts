@@ -20,8 +20,8 @@ const batch = 500;
 const intervalMs = 10_000;
 /** Messages to a chat or a phone, and pages of a pager. */
 const maxMessages = 3;
-/** CPU time of the longest statement, as a multiple of a bare insert of 1,000 deliveries in the run; 19 measured. */
-const maxTimes = 25;
+/** CPU time of the longest statement, as a multiple of a bare insert of 1,000 deliveries in the run; 5 measured. */
+const maxTimes = 12;
 const bareTurns = 10;
 const region = "bench";
 

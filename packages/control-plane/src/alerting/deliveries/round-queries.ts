@@ -210,7 +210,8 @@ export async function readRound(sql: Db, leader: Leader, url: string): Promise<R
           not i.retracted and (i.ended_at is null or ${isFlapping(sql)}) as is_open, t.host, t.tags
         from listed l join incidents i on i.id = l.id join targets t on t.id = i.target_id`,
     )}, judged as materialized (
-      select m.id, m.is_open, m.opens, m.climbs, m.escalates, m.level, m.host, m.since, m.error as error_sample, m.started_at, m.ended_at,
+      select m.id, m.is_open, m.opens, m.climbs, m.escalates, m.level, m.host, m.since, m.error as error_sample,
+        m.started_at, m.ended_at,
         m.is_part and m.is_open and (m.opens or m.climbs or m.escalates or not m.resolves) as is_fresh,
         m.is_part and not m.is_open and m.told and m.resolves as is_recovered,
         m.is_part and not m.is_open and not m.told and (m.opens or m.climbs or m.escalates) as is_brief,
