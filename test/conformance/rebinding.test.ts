@@ -70,6 +70,7 @@ const checks: Record<ProbedType, Named | null> = {
     timeout: 300,
   }),
   // The agent's own file decides about commands, and a public list about registries.
+  container: null,
   exec: null,
   domain_expiry: null,
 };

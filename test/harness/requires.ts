@@ -131,7 +131,9 @@ const missing: Record<Requirement, () => Promise<string | null>> = {
     return absent.length === 0 ? null : `there is no ${absent.join(", ")}: install what infra/docker/try.sh names`;
   },
   container_socket: async () =>
-    spawnSync("podman", ["--version"]).status === 0 ? null : "there is no podman: install podman",
+    spawnSync("podman", ["--version"]).status === 0 && spawnSync("runc", ["--version"]).status === 0
+      ? null
+      : "there is no podman with runc: install podman and runc",
   dovecot: server(
     "dovecot",
     "dovecot-imapd, dovecot-pop3d and dovecot-managesieved",

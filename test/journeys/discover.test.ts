@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createServer, request as send, type ServerResponse } from "node:http";
 import { connect as dial, createServer as listen, type Server, type Socket } from "node:net";
 import { createRequire } from "node:module";
@@ -10,7 +10,9 @@ import { autoKumaConfig } from "@statusmesh/shared/foreign/autokuma";
 import { matchObject } from "@statusmesh/shared/testing";
 import { ControlPlane } from "sm-agent/discovery/control-plane";
 import { type CycleOptions, runCycle } from "sm-agent/discovery/cycle";
-import { Docker, dockerPlace } from "sm-agent/discovery/docker";
+import { outcomeOf, testRunner } from "sm-agent/testing";
+import { Docker } from "sm-agent/discovery/docker";
+import { dockerPlace } from "sm-agent/http/docker-socket";
 import { discoverUntil } from "sm-agent/discovery/loop";
 import { connect } from "../harness/api.ts";
 import { castIn } from "../harness/cast.ts";
@@ -107,6 +109,13 @@ const optionsOf = (writer: string): CycleOptions => ({
 });
 const sourceOf = (name: string, socket = docker.socket): Docker => new Docker(dockerPlace(socket)!, name);
 const never = new AbortController().signal;
+/** Writes an image with busybox, the archive of which is beside it. */
+const tinyImage = `set -e; cd "$(mkdir -p "$1/bin" && echo "$1")"; program=$(command -v busybox); cp "$program" bin/
+for name in sh sleep test touch; do ln -s busybox bin/$name; done
+for library in $(ldd "$program" | grep -o '/[^ ]*'); do
+  mkdir -p ".$(dirname "$library")"; cp -L "$library" ".$library"
+done
+tar -cf "$1.tar" .`;
 const cycle = async (name: string, token = olga.token) =>
   await runCycle(sourceOf(name), new ControlPlane(url, () => token), optionsOf("one"), never);
 
@@ -238,7 +247,7 @@ t.test("a wrong label is one line with its container; nothing reaches what label
   docker.create("good", { "statusmesh.good.url": "https://good.example.org" });
   for (const [name, labels] of bad) docker.create(name, labels);
   docker.create("own", { "statusmesh.own.check": '{"type":"tcp","host":"db.example.org","port":5432}' });
-  docker.create("docker-only", { "kuma.y.docker.docker_container": "x" });
+  docker.create("mqtt-only", { "kuma.y.mqtt.mqtt_topic": "x" });
   const { wrong, ignored, summary } = await cycle("wrong");
   t.equal(summary["create"], 2);
   t.strictSame(wrong.map(({ object }) => object).sort(), bad.map(([name]) => `container ${name}`).sort());
@@ -247,7 +256,7 @@ t.test("a wrong label is one line with its container; nothing reaches what label
     t.ok(words.test(reason), reason);
   }
   t.equal(ignored.length, 1);
-  t.match(`${ignored[0]!.object}: ${ignored[0]!.reason}`, /^container docker-only: y: no check for the kind docker/);
+  t.match(`${ignored[0]!.object}: ${ignored[0]!.reason}`, /^container mqtt-only: y: no check for the kind mqtt/);
   const { projects } = (await api.get("/api/v1/config")).body as { projects: { project: string; source: object }[] };
   matchObject(t, projects.find(({ project }) => project === "docker-wrong")!.source, { objects: 13, wrong: wrong });
 
@@ -340,13 +349,14 @@ t.test("the command: --dry-run, --once, a second writer, podman", async (t) => {
   if (!(await requires(t, "container_socket"))) return;
   const socket = join(folder, "podman.sock");
   const base = ["--root", join(folder, "images"), "--runroot", join(folder, "run"), "--storage-driver", "vfs"];
+  base.push("--cgroup-manager", "cgroupfs", "--runtime", "runc");
   const service = spawn("podman", [...base, "system", "service", "--time", "0", `unix://${socket}`], {
     stdio: "ignore",
   });
   t.teardown(() => service.kill());
-  mkdirSync(join(folder, "empty"));
-  const archive = join(folder, "image.tar");
-  await runProgram("tar", ["-C", join(folder, "empty"), "-cf", archive, "."], { cwd: folder, env: { PATH } });
+  const image = join(folder, "image");
+  const archive = `${image}.tar`;
+  await runProgram("sh", ["-c", tinyImage, "sh", image], { cwd: folder, env: { PATH } });
   const real = (method: string, path: string, body?: Buffer, type = "application/json") =>
     new Promise<number>((settle, fail) => {
       const headers = body === undefined ? {} : { "content-type": type };
@@ -380,4 +390,32 @@ t.test("the command: --dry-run, --once, a second writer, podman", async (t) => {
   stop.abort();
   await watching;
   matchObject(t, await run(socket, "--name", "podman", "--once"), { code: 0, stdout: /1 monitors, .* 1 create/ });
+
+  const podman = async (...args: string[]): Promise<void> =>
+    void (await runProgram("podman", [...base, ...args], { cwd: folder, env: { PATH } }));
+  const limits = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1000:1000"];
+  const health = ["--health-cmd", "test -e /ok", "--health-interval", "disable", "--health-retries", "1"];
+  await podman("run", "-d", "--name", "live", "--label", "app=shop", ...limits, ...health, "tiny", "/bin/sleep", "600");
+  t.teardown(() => podman("rm", "-f", "-t", "0", "live"));
+  const runner = testRunner({ docker: dockerPlace(socket)! });
+  const checked = async (check: object) => {
+    const base = { type: "container", name: null, label: null, timeout: 10_000 };
+    const { measurement, skip } = await outcomeOf(runner.run("org", { ...base, ...check }));
+    return [measurement.status, measurement.error, skip];
+  };
+  const live = { name: "live" };
+  t.strictSame(await checked(live), ["error", "live is starting: its health check has not passed yet", true]);
+  await podman("healthcheck", "run", "live");
+  t.strictSame(await checked(live), ["down", "live is unhealthy", false]);
+  await podman("exec", "live", "/bin/touch", "/ok");
+  await podman("healthcheck", "run", "live");
+  t.strictSame(await checked({ label: "app=shop" }), ["up", null, false]);
+  await podman("pause", "live");
+  t.strictSame(await checked(live), ["down", "live is paused", false]);
+  await podman("unpause", "live");
+  await podman("kill", "live");
+  await podman("wait", "live");
+  t.strictSame(await checked({ label: "app" }), ["down", "live has exited (exit code 137)", false]);
+  t.strictSame(await checked({ name: "one" }), ["down", "one was created and has not been started", false]);
+  t.strictSame(await checked({ name: "two" }), ["down", "there is no container two", false]);
 });

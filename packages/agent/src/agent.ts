@@ -13,6 +13,7 @@ import { type RdapCache, rdapCache } from "./rdap/cache.ts";
 import { RdapLookups } from "./rdap/lookups.ts";
 import { OwnAbilities } from "./run/abilities.ts";
 import { CertificateStore } from "./probes/certificates.ts";
+import type { Place as DockerPlace } from "./http/docker-socket.ts";
 import type { Commands } from "./probes/commands.ts";
 import { MemoryLimit } from "./run/memory.ts";
 import type { NetworkGuard, Place } from "./run/network.ts";
@@ -52,6 +53,8 @@ export interface AgentSettings {
   metrics: AgentMetrics | null;
   /** The commands of exec checks as they are now; null without a file of them. */
   commands: () => Commands | null;
+  /** The engine of container checks; null for an agent without one. */
+  docker: DockerPlace | null;
   /** Pings that jobs sent to this agent; null when it takes none. */
   pings: { journal: PingJournal; known: KnownAddresses } | null;
   /** Interval of the statistics in the log, ms. */
@@ -134,6 +137,7 @@ class RunningAgent implements Agent {
       clock,
       log,
       commands: settings.commands,
+      docker: settings.docker,
       changed: () => this.#puller.askAgain(),
     });
     this.#runner = new Runner({
@@ -144,6 +148,7 @@ class RunningAgent implements Agent {
       userAgent,
       rdap: this.#rdap,
       commands: settings.commands,
+      docker: settings.docker,
       network: this.#network,
       maxInflight: settings.maxConcurrency,
       refusalReason: () => (this.#memory?.over === true ? "the agent is over its memory limit" : null),

@@ -3,6 +3,7 @@ import type { Test } from "tap";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import { type Clock, correctedClock } from "./clock.ts";
 import { runCommand } from "./program.ts";
+import type { Place } from "./http/docker-socket.ts";
 import type { Commands } from "./probes/commands.ts";
 import type { NetworkGuard } from "./run/network.ts";
 import { rdapCache } from "./rdap/cache.ts";
@@ -176,6 +177,7 @@ export function testRunner(
     maxInflight?: number;
     refusalReason?: () => string | null;
     commands?: () => Commands | null;
+    docker?: Place;
   } = {},
 ): Runner {
   const rdap = options.rdap ?? testLookups({ registriesUrl: "http://127.0.0.1:1/" });

@@ -9,6 +9,7 @@ import { correctedClock } from "../clock.ts";
 import { badge, bytes, exits, fail, milliseconds, phaseBar } from "../shell/output.ts";
 import * as options from "../shell/options.ts";
 import { paint, type Screen, screenOf, tame, type Tone } from "@statusmesh/shared/terminal";
+import type { Place } from "../http/docker-socket.ts";
 import type { Commands } from "../probes/commands.ts";
 import type { Outcome } from "../run/run.ts";
 import { version } from "../version.ts";
@@ -18,6 +19,7 @@ interface RunOptions {
   allowPrivateTargets: boolean;
   rdapBootstrapUrl?: string;
   commands?: string;
+  docker?: Place;
   caFile?: string;
 }
 
@@ -71,6 +73,7 @@ function shared(command: Command): Command {
     .addOption(options.allowPrivateTargets())
     .addOption(options.rdapBootstrapUrl())
     .addOption(options.commands())
+    .addOption(options.docker())
     .addOption(options.caFile())
     .addOption(new Option("--json", "print one JSON object, as POST /api/v1/targets/test answers it"));
 }
@@ -136,6 +139,7 @@ async function runOnce(spec: ProbedSpec, given: RunOptions, commands: Commands |
     userAgent,
     rdap,
     commands: () => commands,
+    docker: given.docker,
   });
   const outcome = await runner.run("", { ...spec }, true).done;
   if (outcome === null) throw new Error("the run was abandoned");

@@ -12,7 +12,8 @@ import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
 import { ApiRefusal, ControlPlane } from "../discovery/control-plane.ts";
 import { clusterOf, ownCluster } from "../discovery/cluster.ts";
 import { type CycleOptions, type Outcome, release, reportFailure, runCycle } from "../discovery/cycle.ts";
-import { Docker, dockerPlace } from "../discovery/docker.ts";
+import { Docker } from "../discovery/docker.ts";
+import { dockerPlace, usualSocket } from "../http/docker-socket.ts";
 import { type Cluster, Kubernetes } from "../discovery/kubernetes.ts";
 import { discoverUntil, usualPace } from "../discovery/loop.ts";
 import { type Source, SourceError } from "../discovery/source.ts";
@@ -129,7 +130,7 @@ function sourceOf(command: Command, options: Options): Source {
       return fail(command, exits.config, `${messageOf(error)}.`);
     }
   }
-  const place = dockerPlace(docker === true ? "/var/run/docker.sock" : docker);
+  const place = dockerPlace(docker === true ? usualSocket : docker);
   if (place === null) return fail(command, exits.usage, `${String(docker)} is neither a socket nor tcp://host:port.`);
   return new Docker(place, name);
 }

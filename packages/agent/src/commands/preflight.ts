@@ -29,7 +29,7 @@ export interface PreflightResult {
 
 export interface PreflightOptions extends Pick<
   OfRun,
-  "url" | "tokenFile" | "spoolDir" | "spoolMaxMb" | "canaries" | "commands" | "caFile" | "insecureHttp"
+  "url" | "tokenFile" | "spoolDir" | "spoolMaxMb" | "canaries" | "commands" | "docker" | "caFile" | "insecureHttp"
 > {
   version: string;
   /** Timeout of each network step, ms. */
@@ -57,6 +57,7 @@ export async function* preflight(options: PreflightOptions): AsyncGenerator<Pref
   for (const canary of options.canaries) yield await canaryResult(canary, options.timeoutMs);
   yield await pingResult();
   yield* await commandResults(options);
+  yield* await dockerResults(options);
   yield* await authoritiesResults(options);
   yield* spoolResults(options);
 }
@@ -100,6 +101,15 @@ async function commandResults({ commands: file }: PreflightOptions): Promise<Pre
   } catch (error) {
     return [bad("commands", messageOf(error), exits.config)];
   }
+}
+
+async function dockerResults({ docker, timeoutMs }: PreflightOptions): Promise<PreflightResult[]> {
+  if (docker === undefined) return [];
+  const { engineFault } = await import("../probes/engine.ts");
+  const fault = await engineFault(docker, timeoutMs);
+  return [
+    fault === null ? ok("docker", "the socket answers") : warn("docker", `container checks are not run: ${fault}`),
+  ];
 }
 
 function isExecutable(program: string): boolean {

@@ -86,6 +86,7 @@ async function run(given: RunOptions, command: Command): Promise<void> {
           },
     metrics: metrics?.metrics ?? null,
     commands: commands.now,
+    docker: given.docker ?? null,
     pings,
     clock,
     spool,

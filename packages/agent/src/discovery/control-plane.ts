@@ -1,6 +1,7 @@
 import { asObject, isObject, type Json, parsedJson } from "@statusmesh/shared/json";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
-import { ask, type Place, textOf } from "./requests.ts";
+import type { Place } from "../http/docker-socket.ts";
+import { ask, textOf } from "../http/requests.ts";
 import { version } from "../version.ts";
 
 const maxReplyBytes = 40 * 1_048_576;

@@ -14,7 +14,7 @@ import { declare } from "./declare.ts";
 import type { Found } from "./found.ts";
 import { foundOf, keptOf, resources } from "./kube-objects.ts";
 import { Kubernetes } from "./kubernetes.ts";
-import { itemsOf } from "./requests.ts";
+import { itemsOf } from "../http/requests.ts";
 
 const never = new AbortController().signal;
 const resource = (kind: string) => resources.find((one) => one.kind === kind)!;

@@ -2,21 +2,14 @@ import { isRow, row, text } from "@statusmesh/shared/foreign/values";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { parsedJson } from "@statusmesh/shared/json";
 import type { Found } from "./found.ts";
-import { ask, itemsOf, linesOf, type Place, textOf } from "./requests.ts";
+import type { Place } from "../http/docker-socket.ts";
+import { ask, itemsOf, linesOf, textOf } from "../http/requests.ts";
 import { argumentOf } from "./traefik.ts";
 import { type Reading, type Source, SourceError } from "./source.ts";
 
 /*
  * Docker, also podman, by its socket or a proxy of it: GET of containers, services and events only.
  */
-
-/** A path, `unix://`, `tcp://` or `http://`. Null for anything else. */
-export function dockerPlace(given: string): Place | null {
-  const path = given.replace(/^unix:\/\//, "");
-  if (path.startsWith("/")) return { socketPath: path, url: new URL("http://docker/") };
-  const address = given.replace(/^tcp:\/\//, "http://");
-  return /^https?:\/\//.test(address) && URL.canParse(address) ? { url: new URL(address) } : null;
-}
 
 /** Events after which the list is another one. */
 const actions = new Set(["create", "start", "destroy", "remove", "rename", "update"]);

@@ -187,7 +187,7 @@ function faultIn(key: string, fields: Json): string | null {
   if (!keyPattern.test(key))
     return `the key ${key.slice(0, 130)} is not 1 to 120 of a-z, 0-9, dot, hyphen, underscore and slash`;
   if (isObject(fields["check"]) && fields["check"]["type"] === "exec")
-    return "labels cannot declare exec checks: whoever starts a container would choose a command";
+    return "labels cannot declare exec checks: anyone who may start a container could choose a command";
   return refusedIn(fields, 0) ?? groupFault(key, asObject(fields["check"]));
 }
 

@@ -5,7 +5,8 @@ import { parsedJson } from "@statusmesh/shared/json";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import type { Remark } from "./found.ts";
 import { foundOf, type Kept, keptOf, parentOf, type Resource, resources } from "./kube-objects.ts";
-import { ask, linesOf, type Place, textOf } from "./requests.ts";
+import type { Place } from "../http/docker-socket.ts";
+import { ask, linesOf, textOf } from "../http/requests.ts";
 import { type Reading, type Source, SourceError } from "./source.ts";
 
 /*

@@ -111,6 +111,7 @@ const kinds: { readonly [T in ProbedType]: Dials<SpecOf<T>> | { never: string } 
     name: (name, port) => dnsCheck(`${name}:${port}`),
     written: ["localhost", "LOCALHOST.", "a.localhost"],
   },
+  container: { never: "the agent's own setting decides what is connected to" },
   exec: { never: "the agent's own file decides what is connected to" },
   domain_expiry: { never: "it asks registries, which their own public list chooses" },
 };
@@ -279,6 +280,7 @@ t.test("http: a redirect to a private address is refused at its hop", async (t) 
       },
       userAgent: "StatusMesh/1.2.3",
       commands: null,
+      docker: null,
       certificates: { ca: null, client: null },
       owner: "org",
       warn: () => undefined,

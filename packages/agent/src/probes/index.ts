@@ -1,4 +1,5 @@
 import type { ProbedType, SpecOf } from "@statusmesh/shared/checks";
+import { container } from "./container.ts";
 import { dns } from "./dns.ts";
 import { domainExpiry } from "./domain-expiry.ts";
 import { grpc } from "./grpc.ts";
@@ -23,6 +24,7 @@ const probes: { readonly [T in ProbedType]: Probe<SpecOf<T>> } = {
   domain_expiry: domainExpiry,
   exec,
   status_page: statusPage,
+  container,
 };
 
 /** The probe of a kind, for a spec of that kind: the registry guarantees the match. */

@@ -6,7 +6,7 @@ import { kindOf, type ProbedSpec, type SpecOf } from "@statusmesh/shared/checks"
 import { httpCheck, outcomeOf, testRunner } from "../testing.ts";
 
 type IpVersion = "any" | "4" | "6";
-type Connecting = Exclude<ProbedSpec["type"], "exec" | "domain_expiry" | "ping" | "status_page">;
+type Connecting = Exclude<ProbedSpec["type"], "container" | "exec" | "domain_expiry" | "ping" | "status_page">;
 
 /** Listens on one port of 127.0.0.1 and ::1, TCP and UDP; the families of what came. */
 async function bothFamilies(t: Test): Promise<{ port: number; came: Set<string> }> {

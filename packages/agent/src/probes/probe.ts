@@ -7,6 +7,7 @@ import type { DialTrace } from "@statusmesh/shared/net/dial";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
 import type { ReceivedResponse } from "../diagnosis/response.ts";
 import type { CheckCertificates } from "./certificates.ts";
+import type { Place } from "../http/docker-socket.ts";
 import type { Commands } from "./commands.ts";
 import type { RdapLookups } from "../rdap/lookups.ts";
 
@@ -81,6 +82,8 @@ export interface ProbeContext {
   rdap: RdapLookups;
   /** The commands of exec checks; null for an agent without a file of them. */
   commands: Commands | null;
+  /** The engine of container checks; null for an agent without one. */
+  docker: Place | null;
 }
 
 /**

@@ -166,6 +166,7 @@ const kinds: { readonly [T in ProbedType]: Kind | { none: string } } = {
       return { hosts: ["127.0.0.1", "127.0.0.1"], port: socket.address().port };
     },
   }),
+  container: { none: "the agent's own setting decides what is connected to" },
   exec: { none: "its destination is known to the agent's own file only" },
   domain_expiry: { none: "it talks to registries, and keeps its own peace with them" },
 };

@@ -7,6 +7,7 @@ import { type IpVersion, type Lookup, resolve } from "@statusmesh/shared/net/res
 import { stackOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../clock.ts";
 import type { CheckCertificates } from "../probes/certificates.ts";
+import type { Place } from "../http/docker-socket.ts";
 import type { Commands } from "../probes/commands.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { NetworkGuard } from "./network.ts";
@@ -81,6 +82,8 @@ export interface ProbingOptions {
   rdap: RdapLookups;
   /** The commands of exec checks as they are now; absent: none. */
   commands?: (() => Commands | null) | undefined;
+  /** The engine of container checks; absent: none. */
+  docker?: Place | null | undefined;
   /** Distinguishes target failures from network failures; absent: every failure is evidence. */
   network?: NetworkGuard;
 }
@@ -157,6 +160,7 @@ export class Probing implements Run {
       certificates,
       rdap,
       commands: this.#options.commands?.() ?? null,
+      docker: this.#options.docker ?? null,
       warn,
       note: this.#hooks.onDemand ? warn : undefined,
       listComponents: this.#hooks.onDemand

@@ -3,6 +3,7 @@ import { type Command, InvalidArgumentError, Option } from "commander";
 import { exits, fail } from "./output.ts";
 import { bindPattern, isLoopback, parseBind } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
+import { dockerPlace, type Place as DockerPlace, usualSocket } from "../http/docker-socket.ts";
 import type { Commands } from "../probes/commands.ts";
 import type { Place } from "../run/network.ts";
 import { isAllowedUrl } from "../rdap/allowed-url.ts";
@@ -47,6 +48,15 @@ export const commands = (): Option =>
   new Option("--commands <file>", "TOML file of the commands that exec checks may run; default: none").env(
     "SM_AGENT_COMMANDS",
   );
+
+export const docker = (): Option =>
+  new Option(
+    "--docker [socket]",
+    `socket of Docker or podman for container checks, or tcp://host:port of a proxy (${usualSocket}); default: none`,
+  )
+    .env("SM_AGENT_DOCKER")
+    .preset(usualSocket)
+    .argParser(dockerEngine);
 
 export const caFile = (): Option =>
   new Option(
@@ -106,6 +116,8 @@ export interface OfRun {
   maxMemoryMb?: number;
   /** File of the commands of exec checks. */
   commands?: string;
+  /** The engine of container checks. */
+  docker?: DockerPlace;
   /** File of authorities to trust in addition. */
   caFile?: string;
 }
@@ -150,6 +162,7 @@ export const ofRun = (): Option[] => [
     .env("SM_AGENT_MAX_MEMORY_MB")
     .argParser(wholeNumber(1_000_000, 100)),
   commands(),
+  docker(),
   caFile(),
 ];
 
@@ -166,6 +179,12 @@ function registriesUrl(text: string): string {
   if (url === null || !isAllowedUrl(url))
     throw new InvalidArgumentError("It must be an https URL without credentials, or an http one on this machine.");
   return url.href;
+}
+
+function dockerEngine(text: string): DockerPlace {
+  const place = dockerPlace(text);
+  if (place === null) throw new InvalidArgumentError(`It must be a path such as ${usualSocket}, or tcp://host:port.`);
+  return place;
 }
 
 function places(text: string): Place[] {

@@ -335,7 +335,7 @@ t.test("AutoKuma's own examples: a list, a group, a tag, a notification", (t) =>
     "static-toml-example": { alerts: [], alert_confirmations: 1 },
   });
   matchObject(t, objectsOf(made, "channels"), { "matrix-notification": { config: { type: "matrix" } } });
-  matchObject(t, reasonsOf(made, "example_docker_host"), [/containers are not checked/]);
+  matchObject(t, reasonsOf(made, "example_docker_host"), [/start an agent there with --docker/]);
   t.end();
 });
 
@@ -346,7 +346,15 @@ t.test("files of AutoKuma: both lists of notifications, defaults, templates", (t
   const made = importKuma(readAutoKuma(folder, join(fixtures, "autokuma/autokuma.toml")), "autokuma", "AutoKuma");
   t.strictSame(faultsOf(made), []);
   const monitors = objectsOf(made, "monitors");
-  t.strictSame(Object.keys(monitors).sort(), ["apps", "backup", "database", "page-0", "pages-2", "web-shop"]);
+  t.strictSame(Object.keys(monitors).sort(), [
+    "apps",
+    "backup",
+    "container",
+    "database",
+    "page-0",
+    "pages-2",
+    "web-shop",
+  ]);
   t.strictSame(
     [monitors["web-shop"]!["alerts"], monitors["database"]!["alerts"], monitors["page-0"]!["alerts"]],
     [["ntfy", "on-call"], ["ntfy"], ["ntfy"]],
@@ -373,7 +381,10 @@ t.test("files of AutoKuma: both lists of notifications, defaults, templates", (t
     /its notification pager is in no file/,
   ]);
   matchObject(t, reasonsOf(made, "status"), [/status pages of AutoKuma are not carried over/]);
-  matchObject(t, reasonsOf(made, "Container"), [/no check for the kind docker/]);
+  matchObject(t, reasonsOf(made, "Container"), [
+    /agents that are started with --docker/,
+    /its retries are confirmations/,
+  ]);
   t.throws(() => readAutoKuma(join(folder, "apps.toml"), undefined), /is no folder/);
   t.throws(() => readAutoKuma(t.testdir({ "a.toml": "name = " }), undefined), /a\.toml cannot be read/);
   t.end();

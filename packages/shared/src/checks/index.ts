@@ -1,6 +1,7 @@
 import type { Static, TSchema } from "typebox";
 import { dayMs } from "../time.ts";
 import type { CheckKind, KindDetails } from "./kind.ts";
+import { container } from "./container.ts";
 import { dns } from "./dns.ts";
 import { domainExpiry } from "./domain-expiry.ts";
 import { grpc } from "./grpc.ts";
@@ -26,6 +27,7 @@ export const checkKinds = {
   domain_expiry: domainExpiry,
   exec,
   status_page: statusPage,
+  container,
   heartbeat,
   group,
 } as const;

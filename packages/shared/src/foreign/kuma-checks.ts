@@ -40,6 +40,10 @@ const kinds: Readonly<Record<string, (item: Item, monitor: Row) => Mapped>> = {
     if (number(monitor["packet_size"], 56) !== 56) item.note("its packets have the usual size", "detail");
     return { check: { type: "ping", host: host(monitor), packets: packets > 1 ? clamp(packets, 1, 10) : undefined } };
   },
+  docker: (item, monitor) => {
+    item.note("runs on agents that are started with --docker: choose the region of its Docker host");
+    return { check: { type: "container", name: text(monitor["docker_container"]).trim() } };
+  },
   dns,
   push,
   smtp: (item, monitor) => {

@@ -84,7 +84,7 @@ const kinds: Readonly<Record<string, string>> = {
 
 function refusalOf(type: string, value: Row): string | null {
   if (type === "") return "it has no type";
-  if (type === "docker_host") return "containers are not checked";
+  if (type === "docker_host") return "Docker hosts are not carried over: start an agent there with --docker";
   if (type === "status_page") return "status pages of AutoKuma are not carried over: add the page";
   const template = templateIn(value);
   return template === null ? null : `its template ${template} cannot be resolved: write the value into the file`;

@@ -1091,6 +1091,7 @@ const checkFields: Record<CheckType, Record<string, fc.Arbitrary<unknown>>> = {
     expires_on: choice("2027-02-04", null),
     timeout: choice("9s", null),
   },
+  container: { name: choice("web"), label: choice(null), timeout: choice("9s", null) },
   exec: { command: choice("check_disk"), timeout: choice("9s", null) },
   status_page: {
     url: choice("https://status.example.org"),

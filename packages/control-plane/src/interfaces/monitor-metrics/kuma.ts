@@ -24,6 +24,7 @@ export interface KumaMonitor extends MeasuredMonitor {
 const types = new Map([
   ["tcp", "port"],
   ["heartbeat", "push"],
+  ["container", "docker"],
   ["grpc", "grpc-keyword"],
   ["websocket", "websocket-upgrade"],
 ]);

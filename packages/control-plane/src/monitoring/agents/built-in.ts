@@ -64,7 +64,7 @@ export function startBuiltInAgent(options: {
             SM_AGENT_CANARIES: options.canaries,
             SM_SECURITY__ALLOW_PRIVATE_TARGETS: String(options.allowPrivate),
             ...(options.rdapBootstrapUrl === "" ? {} : { SM_AGENT_RDAP_BOOTSTRAP_URL: options.rdapBootstrapUrl }),
-            ...inherited(["SM_AGENT_COMMANDS", "SM_AGENT_CA_FILE", "NODE_EXTRA_CA_CERTS"]),
+            ...inherited(["SM_AGENT_COMMANDS", "SM_AGENT_DOCKER", "SM_AGENT_CA_FILE", "NODE_EXTRA_CA_CERTS"]),
           },
           stdio: ["pipe", "pipe", "pipe"],
         });

@@ -69,6 +69,7 @@ const kinds: {
     names: "not as numbers",
   },
   domain_expiry: { never: "it asks registries, which their own public list chooses" },
+  container: { never: "the agent's own setting decides what is connected to" },
   exec: { never: "the agent's own file decides what is connected to" },
   heartbeat: { never: "the job connects to the control plane" },
   group: { never: "nothing is connected to" },

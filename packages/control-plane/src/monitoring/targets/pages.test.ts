@@ -132,6 +132,7 @@ const checks: Record<CheckType, object> = {
   grpc: { host: "orders.example.org", port: 50_051, service: "shop.v1.Orders" },
   websocket: { url: "wss://example.org/socket", expect: "ready" },
   ping: { host: "gw.example.org", packets: 5, max_loss_pct: 20 },
+  container: { name: "immich-server" },
   exec: { command: "disk" },
   status_page: { url: "https://status.example.org", component: "API" },
   tls_cert: { host: "www.example.org", warn_days: 21 },

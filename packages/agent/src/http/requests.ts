@@ -1,15 +1,6 @@
 import * as http from "node:http";
 import * as https from "node:https";
-
-/** Where requests go: a socket, or an http or https URL. */
-export interface Place {
-  readonly socketPath?: string;
-  readonly url: URL;
-  readonly ca?: Buffer;
-  readonly cert?: Buffer;
-  readonly key?: Buffer;
-  readonly rejectUnauthorized?: boolean;
-}
+import type { Place } from "./docker-socket.ts";
 
 interface Sent {
   readonly method?: string;
