@@ -4,7 +4,13 @@ import type { GroupCheck, GroupMember } from "@statusmesh/shared/checks/group";
 import { matchObject } from "@statusmesh/shared/testing";
 import type { TargetPatch } from "../../monitoring/targets/schema.ts";
 import { bulkAction } from "../../monitoring/targets/bulk.ts";
-import { createTarget, deleteTarget, getTarget, updateTarget } from "../../monitoring/targets/service.ts";
+import {
+  createTarget,
+  createTargets,
+  deleteTarget,
+  getTarget,
+  updateTarget,
+} from "../../monitoring/targets/service.ts";
 import { uptime } from "../../monitoring/results/service.ts";
 import { minute, noon } from "../../testing/clock.ts";
 import { openOutages } from "../../testing/outages.ts";
@@ -108,6 +114,27 @@ t.test("a group fails and recovers in the transaction of its members", async (t)
   await report(b, "FF");
   await resolveIncident(owner, (await incidents(b))[0]!.id);
   t.equal(await status(id), "up", "what a person closes counts");
+});
+
+t.test("a group of 1,000 members is down in the transaction of their results", async (t) => {
+  const check = { type: "tcp", host: "db.example.org", port: 5432, timeout: 10_000 } as const;
+  const one = { check, tags: ["row"], alerts: [], region_policy: "any", alert_confirmations: 1 } as const;
+  const made = await createTargets(
+    owner,
+    Array.from({ length: 1_000 }, (_, n) => ({ ...one, name: `row-${n}`, tags: [...one.tags], alerts: [] })),
+  );
+  const ids = made.map(({ id }) => id);
+  const id = await group([{ tag: "row" }], { rule: { percent: 50 } });
+  await send(
+    eu,
+    ids.map((member) => agentResult(member, clock.now(), { status: "down" })),
+  );
+  const transactions = await sql`
+    select count(*)::int as states from target_states where target_id = any(${[...ids, id]}::uuid[]) group by xmin::text`;
+  t.same([...transactions], [{ states: 1_001 }]);
+  const [incident] = await incidents(id);
+  matchObject(t, incident!, { state: "open", members: { down: 1_000, known: 1_000 } });
+  t.same([await status(id), await notices(id)], ["down", ["opened"]]);
 });
 
 t.test("paused, maintained, unknown and deleted members do not count, and tags choose members", async (t) => {
