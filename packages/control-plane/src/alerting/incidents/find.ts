@@ -43,7 +43,7 @@ export function presentIncident(row: queries.IncidentRow, reader: Ctx | OrgReade
     closed_by: row.closed_by,
     reopened_count: row.reopened_count,
     error_sample: row.error_sample,
-    diagnosis: diagnosisOf(row.diagnosis, row.regions_down),
+    diagnosis: diagnosisOf(row.diagnosis, row.diagnosed_from),
     regions_down: row.regions_down,
     regions_up: row.regions_up,
     public_title: row.public_title,

@@ -130,7 +130,8 @@ t.test("a group of 1,000 members is down in the transaction of their results", a
     ids.map((member) => agentResult(member, clock.now(), { status: "down" })),
   );
   const transactions = await sql`
-    select count(*)::int as states from target_states where target_id = any(${[...ids, id]}::uuid[]) group by xmin::text`;
+    select count(*)::int as states from target_states where target_id = any(${[...ids, id]}::uuid[])
+    group by xmin::text`;
   t.same([...transactions], [{ states: 1_001 }]);
   const [incident] = await incidents(id);
   matchObject(t, incident!, { state: "open", members: { down: 1_000, known: 1_000 } });

@@ -46,14 +46,18 @@ export interface IncidentRow extends Shown, OutageTimes {
   imported: boolean;
   /** As results have it. */
   diagnosis: string | null;
+  /** Names of the regions that see it failing, where there is a diagnosis. */
+  diagnosed_from: string[];
 }
 
 const columns = (sql: Db) => sql`
   i.id, i.target_id, t.name as monitor_name, i.severity, i.severity_pinned, i.peak_impact,
   i.started_at, i.opened_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
   i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.diagnosis, i.members,
-  i.regions_down,
-  i.regions_up, i.public_title, i.public_description, i.created_at, i.updated_at, i.imported,
+  case when i.diagnosis is null then '{}' else array(
+    select coalesce(g.name, r.id) from unnest(i.regions_down) with ordinality as r (id, position)
+    left join regions g on g.id = r.id order by r.position) end as diagnosed_from,
+  i.regions_down, i.regions_up, i.public_title, i.public_description, i.created_at, i.updated_at, i.imported,
   t.severity as down_severity, ${flappingOf(sql)} as flapping, i.visibility, ${publicationsOf(sql)} as publications,
   case when i.acknowledged_at is not null then (
     select jsonb_build_object('type', e.actor_type, 'id', e.actor_id, 'name', e.actor_name)

@@ -97,7 +97,7 @@ export const incidentTools = (monitors: MonitorReads): Tool[] => [
     output: schema.GetOutput,
     async handle({ ctx, args: { id } }) {
       const { incident, updates } = await incidentReport(ctx, id);
-      const diagnosis = diagnosisOf(incident.diagnosis, incident.regions_down);
+      const diagnosis = diagnosisOf(incident.diagnosis, incident.diagnosed_from);
       const newestFirst = updates.map(({ created_at, phase, message }) => ({
         at: iso(created_at),
         phase,

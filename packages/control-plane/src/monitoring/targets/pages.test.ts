@@ -4,15 +4,18 @@ import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { checkKinds, checkTypes, type CheckType } from "@statusmesh/shared/checks";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
+import { incidentsPages } from "../../alerting/incidents/pages.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { loadAssets } from "../../platform/html/assets.ts";
 import { mountPages } from "../../platform/html/pages.ts";
 import { openViews } from "../../platform/html/views.ts";
 import { agentPulls } from "../agents/service.ts";
 import { createRegion, updateRegion } from "../regions/service.ts";
+import { latencySeries, recentHistory } from "../results/service.ts";
+import { subscribersReached } from "../../publishing/subscribers/service.ts";
 import { serve } from "../../testing/app.ts";
 import { until } from "../../testing/clock.ts";
-import { addResults, setStatus } from "../../testing/scene.ts";
+import { addIncident, addResults, setStatus } from "../../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
 import { targetRoutes } from "./api.ts";
 import { targetBulkRoutes } from "./bulk-api.ts";
@@ -22,7 +25,8 @@ const { sql, system } = await openWorld(t);
 await createRegion(system, { id: "ap", name: "Asia" });
 let caller: Ctx = await newOrg(system);
 const authenticators = { tenant: async () => caller, public: async () => system };
-const pages = mountPages(targetsPages, authenticators, openViews({ assets: loadAssets() }));
+const incidents = incidentsPages(recentHistory, latencySeries, subscribersReached);
+const pages = mountPages([...targetsPages, ...incidents], authenticators, openViews({ assets: loadAssets() }));
 const ask = await serve(t, system, [...targetRoutes, ...targetBulkRoutes], {
   tenant: () => caller,
   page: pages,
@@ -270,6 +274,29 @@ t.test("a monitor that the agents of a region cannot run says so, with what to d
   t.match(text, /No agent of its regions can run it\./);
   t.match(text, /Cannot run this check/);
   await sql`delete from agents where id = ${agent.agentId}`;
+});
+
+t.test("monitor and incident say why it fails and what to do, where a diagnosis is known", async (t) => {
+  const words = ({ text }: { text: string }) => text.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
+  const diagnosed = /Cloudflare answered with a challenge\. Allow the addresses of region Europe there/;
+  for (const [diagnosis, ended] of [
+    ["challenge:cloudflare:", null],
+    [null, null],
+    ["challenge:cloudflare:", system.clock.now()],
+  ] as const) {
+    const id = await create("Guarded");
+    await setStatus(system, id, ended === null ? "down" : "up");
+    const incident = await addIncident(caller, id, { started: system.clock.now() - 60_000, ended });
+    await sql`update incidents set diagnosis = ${diagnosis} where id = ${incident}`;
+    const [monitor, page] = [await ask("GET", `/monitors/${id}`), await ask("GET", `/incidents/${incident}`)];
+    t.same([monitor.status, page.status], [200, 200]);
+    t.equal(diagnosed.test(words(page)), diagnosis !== null, "the incident keeps it after its end");
+    t.equal(
+      diagnosed.test(words(monitor)),
+      diagnosis !== null && ended === null,
+      "the monitor has it while it is open",
+    );
+  }
 });
 
 t.test("the page of a new monitor shows no first run beside a state from before it", async (t) => {
