@@ -237,8 +237,14 @@ export const folders = {
   },
   "access/plans": { owns: ["plans", "quota_events"], joins: { "plan of the organisation": ["orgs"] } },
   "publishing/public": {
-    owns: [],
+    owns: ["mirrors"],
     joins: {
+      "whether a page has changed since it was copied": [
+        "incident_events",
+        "maintenance_cancellations",
+        "maintenance_occurrences",
+        "maintenance_windows",
+      ],
       "a page in one statement": [
         "component_states",
         "incident_outages",

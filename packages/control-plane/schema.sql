@@ -1542,6 +1542,22 @@ CREATE INDEX incident_publications_by_org ON incident_publications USING btree (
 CREATE INDEX incident_publications_by_page ON incident_publications USING btree (page_id);
 CREATE INDEX incident_publications_by_time ON incident_publications USING btree (COALESCE(withdrawn_at, published_at)) WHERE (COALESCE(withdrawn_at, published_at) IS NOT NULL);
 
+create table mirrors (
+  id text not null,
+  slug text not null,
+  org_id uuid,
+  page_id uuid,
+  language text not null default 'en'::text,
+  revision bigint,
+  files jsonb not null default '{}'::jsonb,
+  checked_at timestamp with time zone,
+  written_at timestamp with time zone,
+  beat_at timestamp with time zone,
+  error text,
+  failed_at timestamp with time zone,
+  PRIMARY KEY (id)
+);
+
 create table page_links (
   token_hash bytea not null,
   org_id uuid not null,

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { filesInWords, sourcesInWords } from "@statusmesh/control-plane/interfaces/declared/service";
+import { mirrorInWords } from "@statusmesh/control-plane/publishing/public/mirror/service";
 import { backup, restore } from "@statusmesh/control-plane/operator/commands/backup";
 import { doctor } from "@statusmesh/control-plane/operator/commands/doctor";
 import { connect } from "../harness/api.ts";
@@ -147,7 +148,7 @@ t.test("into another embedded database, where the key is missing", async (t) => 
   matchObject(
     t,
     await commandHere(elsewhere, env, (config, say) =>
-      doctor(() => config, clock, say, false, { files: filesInWords, sources: sourcesInWords }),
+      doctor(() => config, clock, say, false, { files: filesInWords, sources: sourcesInWords, mirror: mirrorInWords }),
     ),
     {
       out: /secrets +those of 1 monitor, .*, 0 channels, 0 push keys and 0 webhook subscribers can be opened/,

@@ -7,6 +7,7 @@ import { json } from "node:stream/consumers";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { filesInWords, sourcesInWords } from "@statusmesh/control-plane/interfaces/declared/service";
+import { mirrorInWords } from "@statusmesh/control-plane/publishing/public/mirror/service";
 import { giveAccess } from "@statusmesh/control-plane/operator/commands/bootstrap-owner";
 import { doctor } from "@statusmesh/control-plane/operator/commands/doctor";
 import { rotateKek } from "@statusmesh/control-plane/operator/commands/rotate-kek";
@@ -53,7 +54,7 @@ async function run(args: readonly string[], env: Record<string, string>) {
 const clock = { now: () => Date.now() };
 const examined = (env: Record<string, string>) =>
   commandHere(folder, env, (config, say) =>
-    doctor(() => config, clock, say, false, { files: filesInWords, sources: sourcesInWords }),
+    doctor(() => config, clock, say, false, { files: filesInWords, sources: sourcesInWords, mirror: mirrorInWords }),
   );
 const registered = (env: Record<string, string>) =>
   commandHere(folder, env, (config, say) => registerTelegramWebhook(config, clock, say));
@@ -95,6 +96,7 @@ t.test("the doctor finds a running service well, and says what is not", async (t
     [
       "configuration ok",
       "declared files skipped",
+      "mirror skipped",
       "database ok",
       "migrations ok",
       "plan ok",

@@ -1,3 +1,7 @@
+import { existsSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { extname, join } from "node:path";
 import type { BrowserContext, Page } from "playwright-core";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
@@ -5,6 +9,8 @@ import { connect } from "../harness/api.ts";
 import { findings, looksRight, openBrowser, openPage } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";
 import { requires } from "../harness/requires.ts";
+import { tempFolder } from "../harness/folder.ts";
+import { waitFor } from "../harness/wait.ts";
 
 /* Planned and unplanned interruptions as an operator announces them, in a browser in another zone than the server's. */
 
@@ -12,8 +18,13 @@ const token = `sm_live_${"announce".repeat(6)}`;
 
 t.test("communication", async (t) => {
   if (!(await requires(t, "chromium"))) return;
-  const { url, signInLink } = await startControlPlane(t, {
-    env: { SM_BOOTSTRAP__TOKEN: token, SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true" },
+  const copy = tempFolder(t, "copy");
+  const { url, signInLink, stop } = await startControlPlane(t, {
+    env: {
+      SM_BOOTSTRAP__TOKEN: token,
+      SM_SECURITY__ALLOW_PRIVATE_TARGETS: "true",
+      SM_MIRROR__TARGETS: JSON.stringify([{ page: "copied", directory: copy }]),
+    },
   });
   const api = connect(t, url, token);
   const check = { type: "http", url: `${url}/healthz` };
@@ -236,5 +247,49 @@ t.test("communication", async (t) => {
     t.equal(await worker.evaluate("self.sent"), '["/a/token",{"method":"POST"}]');
     await deliver("no JSON");
     await shown(/^StatusMesh$/);
+  });
+
+  await t.test("a copy of the page outlives the server, shows the outage and says its age", async (t) => {
+    const { id } = (await api.post("/api/v1/status-pages", { slug: "copied", name: "Copied" })).body;
+    const [monitor] = (await api.get("/api/v1/targets?q=Search")).body.items;
+    await api.post(`/api/v1/status-pages/${id}/components`, { target_id: monitor.id });
+    const outage = { public_title: "Search is down", severity: "major", message: "We **look** into it." };
+    t.equal((await api.post("/api/v1/incidents", { target_id: monitor.id, ...outage })).status, 201);
+    const file = (path: string) => join(copy, path);
+    await waitFor("the outage in the copy", () => {
+      const index = existsSync(file("index.html")) ? readFileSync(file("index.html"), "utf8") : "";
+      return index.includes("Search is down") && existsSync(file("heartbeat.json"));
+    });
+    await stop("SIGKILL");
+    await t.rejects(fetch(`${url}/healthz`), "nothing else answers");
+    // A plain file server, whose clock goes on: 12 minutes later.
+    let ahead = 0;
+    const types: Record<string, string> = { ".html": "text/html", ".js": "text/javascript", ".css": "text/css" };
+    const server = createServer((request, response) => {
+      const path = file(new URL(request.url!, "http://copy.invalid").pathname.replace(/\/$/, "/index.html"));
+      response.setHeader("Date", new Date(Date.now() + ahead).toUTCString());
+      if (!existsSync(path)) return void response.writeHead(404).end();
+      const type = types[extname(path)] ?? (extname(path) === ".svg" ? "image/svg+xml" : "application/json");
+      response.writeHead(200, { "Content-Type": type }).end(readFileSync(path));
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    t.teardown(() => server.close());
+    const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const visitor = await openPage(t, await browser.newContext({ colorScheme: "light", timezoneId: "Asia/Tokyo" }));
+    await visitor.goto(`${origin}/`);
+    const note = visitor.locator("[data-beat]");
+    t.match(await note.textContent(), /^Copy of the status page\. Last change: /, "fresh");
+    ahead = 12 * 60_000;
+    await visitor.reload();
+    await visitor.getByText("Last update 12 minutes ago").waitFor();
+    t.match(await visitor.locator(".banner").textContent(), /Search is down/);
+    await looksRight(t, visitor, "the copy");
+    await visitor.getByRole("link", { name: "Search is down" }).first().click();
+    await visitor.locator(".timeline strong", { hasText: "look" }).waitFor();
+    await visitor.getByText("Last update 12 minutes ago").waitFor();
+    await visitor.getByRole("link", { name: "Current status" }).click();
+    await visitor.getByRole("link", { name: "All incidents" }).click();
+    await visitor.getByText("Ongoing").waitFor();
+    t.equal((await visitor.goto(`${origin}/status.json`))?.status(), 200);
   });
 });

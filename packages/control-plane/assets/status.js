@@ -67,8 +67,10 @@ async function refresh() {
     });
     if (reply.status === 404) return location.reload();
     if (!reply.ok) throw new Error(reply.statusText);
-    const next = document.createElement("div");
+    let next = document.createElement("div");
     next.innerHTML = await reply.text();
+    // A copy of the page has no fragment.
+    next = $("#live", next) ?? next;
     failures = 0;
     const ahead = Date.parse(reply.headers.get("Date")) - Date.now();
     skew = Math.abs(ahead) > clockTolerance ? ahead : 0;

@@ -1645,6 +1645,26 @@ create index incident_publications_by_org on incident_publications (org_id);
 create index incident_publications_by_time on incident_publications ((coalesce(withdrawn_at, published_at)))
   where coalesce(withdrawn_at, published_at) is not null;
 
+-- Copies of status pages as static files, which the operator configures (mirror.targets).
+create table mirrors (
+  -- The destination: a folder, or endpoint, bucket and prefix.
+  id         text primary key,
+  -- Slug of its page, and the page that was last seen there: a page of another organisation is not copied.
+  slug       text not null,
+  org_id     uuid,
+  page_id    uuid,
+  language   text not null default 'en',
+  revision   bigint,
+  -- What was written: {path: {key, hash}}.
+  files      jsonb not null default '{}',
+  -- Last comparison, last change of a file, last sign of life.
+  checked_at timestamptz,
+  written_at timestamptz,
+  beat_at    timestamptz,
+  error      text,
+  failed_at  timestamptz
+);
+
 -- Tokens of programs that read the data or the images of a private page. They end when its mode changes.
 create table reader_tokens (
   id           uuid primary key,

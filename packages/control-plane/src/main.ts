@@ -149,15 +149,31 @@ program
   });
 
 program
+  .command("mirror")
+  .requiredOption("--check", "read every file of the copies back and compare it")
+  .description("Check the copies of status pages (mirror.targets), one line each; exit code 1 on a failure")
+  .action(async () => {
+    const config = configuration();
+    const { checkMirrors } = await import("./publishing/public/mirror/service.ts");
+    const { withSystem } = await import("./operator/open-system.ts");
+    await withSystem(config, clock, "mirror --check", async (system) => {
+      if (!(await checkMirrors(system, print))) process.exitCode = 1;
+    });
+  });
+
+program
   .command("doctor")
   .description("Check everything the service needs, one line each; exit code 1 on a failure")
   .option("--json", "print the findings as JSON")
   .action(async ({ json }: { json?: boolean }) => {
-    const [{ doctor }, { filesInWords: files, sourcesInWords: sources }] = await Promise.all([
-      import("./operator/commands/doctor.ts"),
-      import("./interfaces/declared/service.ts"),
-    ]);
-    process.exitCode = await doctor(configuration, clock, print, json ?? false, { files, sources });
+    const [{ doctor }, { filesInWords: files, sourcesInWords: sources }, { mirrorInWords: mirror }] = await Promise.all(
+      [
+        import("./operator/commands/doctor.ts"),
+        import("./interfaces/declared/service.ts"),
+        import("./publishing/public/mirror/service.ts"),
+      ],
+    );
+    process.exitCode = await doctor(configuration, clock, print, json ?? false, { files, sources, mirror });
   });
 
 function print(line: string): void {

@@ -46,6 +46,7 @@ import {
   sendMails,
   type WebhookSender,
 } from "./publishing/subscribers/engine.ts";
+import { isMirrorDue, mirrorPages } from "./publishing/public/mirror/service.ts";
 import { isPublicationDue, publishDue } from "./publishing/publications/service.ts";
 import { sendMonthlyReports } from "./publishing/reports/monthly.ts";
 import { type Job, startJobs } from "./platform/jobs/runner.ts";
@@ -111,6 +112,7 @@ const periodicJobs = (
   deliverer: Deliverer,
   webhooks: WebhookSender,
   prepareDays: (days: readonly string[]) => Promise<void>,
+  isMirroring: boolean,
 ): Job[] => [
   {
     name: "missed-heartbeats",
@@ -134,6 +136,7 @@ const periodicJobs = (
   { name: "subscriber-news", everyMs: 5_000, isDue: isNewsDue, run: announce },
   { name: "subscriber-mails", everyMs: subscribersEveryMs, isDue: areMessagesDue, run: sendMails },
   { name: "subscriber-webhooks", everyMs: subscribersEveryMs, isDue: areMessagesDue, run: () => webhooks.start() },
+  ...(isMirroring ? [{ name: "mirror", everyMs: 5_000, isDue: isMirrorDue, run: mirrorPages }] : []),
   { name: "heartbeat", everyMs: 15_000, run: heartbeatJob(deliverer.claimedAt) },
   { name: "channel-failures", everyMs: minuteMs, run: mailChannelFailures },
   { name: "monthly-reports", everyMs: minuteMs, run: sendMonthlyReports },
@@ -196,7 +199,11 @@ async function run(
   const isAlone = config.database.url === "";
   const deliverer = startDeliverer(system, hub, { isAlone, watch: metrics?.seen.attempt });
   const webhooks = openWebhookSender(system);
-  const jobs = startJobs(system, periodicJobs(deliverer, webhooks, prepareDays), metrics?.seen.job);
+  const jobs = startJobs(
+    system,
+    periodicJobs(deliverer, webhooks, prepareDays, config.mirror.targets.length > 0),
+    metrics?.seen.job,
+  );
   const agent = agentToken === null ? null : startOwnAgent(system, url, agentToken);
   const files = config.declared.path === "" ? null : followFiles(system, process.env);
   metrics?.seen.watchDeclared(() => files?.isOk() ?? null);

@@ -127,6 +127,7 @@ t.test("without a file and variables every key has its default", async (t) => {
       max_logo_dimension_px: 1200,
       dns_resolver: "",
     },
+    mirror: { targets: [] },
     log: { level: "info", format: "json" },
   });
   t.equal(loadConfig({ env: {}, cwd, tty: true }).log.format, "pretty");
@@ -330,6 +331,29 @@ t.test("lists are separated by commas in the environment", async (t) => {
     });
   t.strictSame(read("1, 2,"), { values: { auth: { ports: [1, 2] } }, problems: [], warnings: [] });
   t.strictSame(read("1,two").problems, ['SM_AUTH__PORTS must be a list of numbers, not [1,"two"]']);
+});
+
+t.test("copies of pages have one destination each, which only the file or JSON in the environment names", async (t) => {
+  const s3 = { endpoint: "https://s3.test", bucket: "acme", access_key_id: "A", secret_access_key_file: "s3.key" };
+  const targets = [
+    { page: "acme", directory: "copies/acme" },
+    { page: "acme", s3 },
+  ];
+  const read = (value: object) => ({ SM_MIRROR__TARGETS: JSON.stringify(value) });
+  const { mirror } = loadConfig({ env: read(targets), cwd: "/srv" });
+  t.strictSame(mirror.targets, [
+    { page: "acme", directory: "/srv/copies/acme" },
+    { page: "acme", s3: { ...s3, secret_access_key_file: "/srv/s3.key" } },
+  ]);
+  t.strictSame(problemsOf(t, read([{ page: "acme" }])), ["mirror.targets[0] needs s3 or directory, and has neither"]);
+  t.strictSame(problemsOf(t, read([{ page: "acme", directory: "a", s3 }])), [
+    "mirror.targets[0] needs s3 or directory, not both",
+  ]);
+  t.strictSame(problemsOf(t, {}, '[[mirror.targets]]\npage = "a"\ndirectory = "x"\n'.repeat(2)), [
+    "mirror.targets has x twice: each copy needs a destination of its own",
+  ]);
+  t.match(problemsOf(t, read([{ page: "a", s3: { ...s3, bucket: "A" } }])).join(), /\(0\.s3\.bucket: /);
+  t.match(problemsOf(t, { SM_MIRROR__TARGETS: "acme" }).join(), /^SM_MIRROR__TARGETS must be a list of \{page, /);
 });
 
 t.test("a key that was replaced has no effect, and a warning says so", async (t) => {

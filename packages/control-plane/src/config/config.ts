@@ -6,6 +6,7 @@ import { isLoopback, parseBind, addressList } from "@statusmesh/shared/net/addre
 import { hostAndPort } from "@statusmesh/shared/url";
 import { readSettings } from "./reader.ts";
 import { mcp, mcpProblems, settleMcp } from "./mcp-keys.ts";
+import { mirror, mirrorProblems } from "./mirror-keys.ts";
 import * as service from "./service-keys.ts";
 import * as tenancy from "./tenancy-keys.ts";
 import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
@@ -35,6 +36,7 @@ const ConfigSchema = Type.Object({
   retention: tenancy.retention,
   tenancy: tenancy.tenancy,
   public_status: tenancy.public_status,
+  mirror,
   log: service.log,
 });
 
@@ -99,6 +101,13 @@ export function loadConfig(sources: ConfigSources): Config {
     if (config.abuse[key] !== "") config.abuse[key] = resolve(cwd, config.abuse[key]);
   if (config.declared.path !== "") config.declared.path = resolve(cwd, config.declared.path);
   if (config.channels.ca_file !== "") config.channels.ca_file = resolve(cwd, config.channels.ca_file);
+  config.mirror.targets = config.mirror.targets.map((target) => ({
+    ...target,
+    ...(target.directory === undefined ? {} : { directory: resolve(cwd, target.directory) }),
+    ...(target.s3 === undefined
+      ? {}
+      : { s3: { ...target.s3, secret_access_key_file: resolve(cwd, target.s3.secret_access_key_file) } }),
+  }));
   config.server.public_url = (config.server.public_url || publicUrlOf(parseBind(config.server.bind))).replace(
     /\/$/,
     "",
@@ -131,6 +140,7 @@ function contradictions(config: Config): string[] {
     ...subdomainProblems(config),
     ...pingHostProblems(config),
     ...mcpProblems(config),
+    ...mirrorProblems(config.mirror.targets),
   ];
 }
 

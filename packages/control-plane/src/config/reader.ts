@@ -190,15 +190,30 @@ function coerce(schema: TSchema, text: string): unknown {
   if (type === "boolean") return /^(true|1)$/i.test(bare) ? true : /^(false|0)$/i.test(bare) ? false : text;
   if (type === "integer" || type === "number") return /^[+-]?\d+(\.\d+)?$/.test(bare) ? Number(bare) : text;
   if (type === "array" && items !== undefined) {
+    if ("properties" in items) return parsedOr(text);
     const parts = bare.split(",").map((part) => part.trim());
     return parts.filter((part) => part !== "").map((part) => coerce(items, part));
   }
   return text;
 }
 
+/** The value of a JSON text; invalid JSON stays text. */
+function parsedOr(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
 function keep({ path, schema }: Setting, value: unknown, where: string, values: Tree, problems: string[]): void {
   if (Value.Check(schema, value)) put(values, path, value);
-  else problems.push(`${where} must be ${expectationOf(schema)}${schema.secret ? "" : `, not ${shown(value)}`}`);
+  else {
+    const items: unknown = value;
+    const [first] = Array.isArray(items) && items.some(isObject) ? Value.Errors(schema, items) : [];
+    const at = first === undefined ? "" : ` (${first.instancePath.slice(1).replaceAll("/", ".")}: ${first.message})`;
+    problems.push(`${where} must be ${expectationOf(schema)}${schema.secret ? "" : `, not ${shown(value)}`}${at}`);
+  }
 }
 
 const expectationOf = ({ expects, ...schema }: Setting["schema"]): string =>

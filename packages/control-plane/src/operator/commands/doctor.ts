@@ -55,6 +55,8 @@ interface Declared {
   files(system: Pick<System, "sql" | "config">): Promise<string>;
   /** Projects of discovery; null without one. */
   sources(system: Pick<System, "sql" | "clock">): Promise<string | null>;
+  /** Copies of status pages. */
+  mirror(system: Pick<System, "sql" | "clock" | "config">): Promise<string>;
 }
 
 /** A check returns its detail, or throws what is wrong. */
@@ -137,7 +139,9 @@ async function examineDatabase(
 ): Promise<void> {
   const follows = config.declared.path !== "";
   if (!follows) skip("declared files", "declared.path is not set");
-  const own = follows ? ["declared files"] : [];
+  const mirrors = config.mirror.targets.length > 0;
+  if (!mirrors) skip("mirror", "mirror.targets is not set");
+  const own = [...(follows ? ["declared files"] : []), ...(mirrors ? ["mirror"] : [])];
   const rest = [
     "migrations",
     "plan",
@@ -193,6 +197,7 @@ async function examineDatabase(
       await look("agents", () => agents(sql, clock));
       await look("secrets", () => secrets(makeSystem(config, sql, clock, silentLog)));
       if (follows) await look("declared files", () => declared.files({ sql, config }));
+      if (mirrors) await look("mirror", () => declared.mirror({ sql, clock, config }));
       const sources = await declared.sources({ sql, clock }).catch((error: unknown) => new Error(lineOf(error)));
       if (sources === null) skip("discovery", "no project is of discovery");
       else

@@ -36,6 +36,8 @@ interface Asset {
 export interface Assets {
   /** The address of an asset. Throws for a name that does not exist: a template's slip must not reach a reader. */
   url(name: string): string;
+  /** The bytes of an asset. */
+  body(name: string): Buffer;
   /** The text of an asset. */
   text(name: string): string;
   /** The modules that a script imports, directly and through others, in alphabetical order. */
@@ -103,6 +105,7 @@ function assetsIn(folder: string): Assets {
       if (!files.has(name) && !branded.test(name)) throw new Error(`there is no asset called ${name}`);
       return `/assets/${hash}/${name}`;
     },
+    body: (name) => find(name)!.body,
     text: (name) => files.get(name)!.body.toString(),
     modules: (name) => getOrMake(modules, name, () => modulesOf(files, name)),
     async serve(http, next) {

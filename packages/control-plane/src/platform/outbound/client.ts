@@ -17,11 +17,11 @@ export const userAgent = `StatusMesh/${version}`;
 const loadUndici = async () => (await import("undici")).default;
 
 const usualDeadlineMs = 10_000;
-/** Maximum number of bytes read from a reply. */
-const maxReplyBytes = 65_536;
+/** Maximum number of bytes read from a reply, where the client sets no other. */
+const usualReplyBytes = 65_536;
 
 export interface OutboundRequest {
-  method: "GET" | "POST" | "PUT";
+  method: "GET" | "POST" | "PUT" | "DELETE";
   /** https (or http where the client allows it), without credentials. */
   url: string;
   /**
@@ -35,8 +35,10 @@ export interface OutboundRequest {
 
 export interface OutboundReply {
   status: number;
-  /** The body, up to 64 KiB. */
+  /** The body, up to `maxReplyBytes`. */
   text: string;
+  /** The same before it was decoded; senders of tests leave it out. */
+  bytes?: Buffer;
   /** Null for an absent or invalid header. */
   retryAfterSecs: number | null;
 }
@@ -68,6 +70,8 @@ export interface OutboundOptions {
   lookup?: Lookup | undefined;
   /** Deadline from name lookup to the last byte of the reply, ms; default 10 s. */
   deadlineMs?: number | undefined;
+  /** Bytes that are read of a reply; default 64 KiB. */
+  maxReplyBytes?: number | undefined;
   /** Aborts requests in flight. */
   signal?: AbortSignal | undefined;
 }
@@ -119,9 +123,11 @@ export function createOutbound(options: OutboundOptions): Outbound {
         reset: true,
         signal,
       });
+      const bytes = await readSome(body, options.maxReplyBytes ?? usualReplyBytes);
       return {
         status: statusCode,
-        text: await readSome(body),
+        bytes,
+        text: bytes.toString("utf8"),
         retryAfterSecs: retryAfter(headers["retry-after"], options.clock.now()),
       };
     } finally {
@@ -162,15 +168,15 @@ function atEndpoint(url: string, endpoint: string): URL {
   return base;
 }
 
-async function readSome(body: AsyncIterable<Buffer>): Promise<string> {
+async function readSome(body: AsyncIterable<Buffer>, most: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of body) {
-    chunks.push(chunk.subarray(0, maxReplyBytes - size));
+    chunks.push(chunk.subarray(0, most - size));
     size += chunk.length;
-    if (size >= maxReplyBytes) break;
+    if (size >= most) break;
   }
-  return Buffer.concat(chunks).toString("utf8");
+  return Buffer.concat(chunks);
 }
 
 /** Seconds from now of a Retry-After in either form (RFC 9110 section 10.2.3); null for an absent or invalid one. */

@@ -100,6 +100,9 @@ export const cs: Texts = {
     stale: "Tuto stránku nelze obnovit. Zobrazuje poslední známý stav a zkouší to znovu.",
     refreshed: "Nový stav:",
     keys: "Šipky vyberou den, Enter jej připne, Escape zavře.",
+    copy: "Kopie stavové stránky. Poslední změna:",
+    lastUpdate: "Poslední aktualizace",
+    noLongerPublic: { heading: "Tato stránka již není veřejná", sentence: "Provozovatelé ji odtud odstranili." },
     missingIncident: {
       heading: "Incident nenalezen",
       sentence: "Možná byl z této stránky odstraněn.",

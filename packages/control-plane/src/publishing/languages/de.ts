@@ -95,6 +95,12 @@ export const de: Texts = {
     stale: "Diese Seite kann nicht aktualisiert werden. Sie zeigt den letzten bekannten Stand und versucht es erneut.",
     refreshed: "Neuer Stand:",
     keys: "Pfeiltasten wählen einen Tag, Enter hält ihn fest, Escape schließt ihn.",
+    copy: "Kopie der Statusseite. Letzte Änderung:",
+    lastUpdate: "Letzte Aktualisierung",
+    noLongerPublic: {
+      heading: "Diese Seite ist nicht mehr öffentlich",
+      sentence: "Die Betreiber haben sie hier entfernt.",
+    },
     missingIncident: { heading: "Störung nicht gefunden", sentence: "Vielleicht wurde sie von dieser Seite entfernt." },
     responseTime: "Antwortzeit",
     median: "Median",

@@ -106,6 +106,10 @@ export const en = {
     stale: "This page cannot be refreshed. It shows the last known state and tries again.",
     refreshed: "State changed:",
     keys: "Arrow keys choose a day, Enter pins it, Escape closes it.",
+    /** A copy of the page, followed by a time; and its age, followed by `12 minutes ago`. */
+    copy: "Copy of the status page. Last change:",
+    lastUpdate: "Last update",
+    noLongerPublic: { heading: "This page is no longer public", sentence: "It was taken off here by its operators." },
     missingIncident: { heading: "Incident not found", sentence: "It may have been removed from this page." },
     responseTime: "Response time",
     median: "Median",

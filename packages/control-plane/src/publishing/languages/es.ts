@@ -101,6 +101,9 @@ export const es: Texts = {
     stale: "Esta página no se puede actualizar. Muestra el último estado conocido y lo vuelve a intentar.",
     refreshed: "Nuevo estado:",
     keys: "Las flechas eligen un día, Intro lo fija, Escape lo cierra.",
+    copy: "Copia de la página de estado. Último cambio:",
+    lastUpdate: "Última actualización",
+    noLongerPublic: { heading: "Esta página ya no es pública", sentence: "Sus responsables la han retirado de aquí." },
     missingIncident: {
       heading: "Incidente no encontrado",
       sentence: "Es posible que se haya retirado de esta página.",

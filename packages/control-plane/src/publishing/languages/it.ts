@@ -96,6 +96,9 @@ export const it: Texts = {
     stale: "Questa pagina non può essere aggiornata. Mostra l’ultimo stato noto e riprova.",
     refreshed: "Nuovo stato:",
     keys: "Le frecce scelgono un giorno, Invio lo fissa, Esc lo chiude.",
+    copy: "Copia della pagina di stato. Ultima modifica:",
+    lastUpdate: "Ultimo aggiornamento",
+    noLongerPublic: { heading: "Questa pagina non è più pubblica", sentence: "I gestori l’hanno rimossa da qui." },
     missingIncident: {
       heading: "Incidente non trovato",
       sentence: "Potrebbe essere stato rimosso da questa pagina.",

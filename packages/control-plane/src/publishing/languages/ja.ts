@@ -90,6 +90,9 @@ export const ja: Texts = {
     stale: "このページを更新できません。最後に確認された状態を表示し、再試行しています。",
     refreshed: "状態が変わりました：",
     keys: "矢印キーで日を選び、Enter で固定、Escape で閉じます。",
+    copy: "ステータスページのコピーです。最終変更：",
+    lastUpdate: "最終更新：",
+    noLongerPublic: { heading: "このページは公開を終了しました", sentence: "運営者がこの場所から削除しました。" },
     missingIncident: {
       heading: "障害が見つかりません",
       sentence: "このページから削除された可能性があります。",

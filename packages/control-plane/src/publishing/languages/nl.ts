@@ -95,6 +95,12 @@ export const nl: Texts = {
     stale: "Deze pagina kan niet worden vernieuwd. Ze toont de laatst bekende stand en probeert het opnieuw.",
     refreshed: "Nieuwe stand:",
     keys: "Pijltoetsen kiezen een dag, Enter zet hem vast, Escape sluit hem.",
+    copy: "Kopie van de statuspagina. Laatste wijziging:",
+    lastUpdate: "Laatste update",
+    noLongerPublic: {
+      heading: "Deze pagina is niet meer openbaar",
+      sentence: "De beheerders hebben haar hier weggehaald.",
+    },
     missingIncident: {
       heading: "Incident niet gevonden",
       sentence: "Het is mogelijk van deze pagina verwijderd.",

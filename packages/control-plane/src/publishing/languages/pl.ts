@@ -105,6 +105,9 @@ export const pl: Texts = {
     stale: "Tej strony nie można odświeżyć. Pokazuje ostatni znany stan i ponawia próbę.",
     refreshed: "Nowy stan:",
     keys: "Strzałki wybierają dzień, Enter go przypina, Escape zamyka.",
+    copy: "Kopia strony statusu. Ostatnia zmiana:",
+    lastUpdate: "Ostatnia aktualizacja",
+    noLongerPublic: { heading: "Ta strona nie jest już publiczna", sentence: "Operatorzy ją stąd usunęli." },
     missingIncident: {
       heading: "Nie znaleziono incydentu",
       sentence: "Mógł zostać usunięty z tej strony.",

@@ -100,6 +100,12 @@ export const sv: Texts = {
     stale: "Sidan kan inte uppdateras. Den visar det senast kända läget och försöker igen.",
     refreshed: "Nytt läge:",
     keys: "Piltangenterna väljer en dag, Enter fäster den, Escape stänger.",
+    copy: "Kopia av statussidan. Senaste ändring:",
+    lastUpdate: "Senaste uppdatering",
+    noLongerPublic: {
+      heading: "Sidan är inte längre offentlig",
+      sentence: "Operatörerna har tagit bort den härifrån.",
+    },
     missingIncident: {
       heading: "Incidenten hittades inte",
       sentence: "Den kan ha tagits bort från sidan.",

@@ -258,12 +258,15 @@ function sharedAt(content: object, { pagePath = "" }: Visit, lang: string): obje
 }
 
 /** Layout data of every page: an allow-list of the branding. */
-export function frameOf(served: ServedStatus, visit: Visit | Ctx, lang = "") {
+export const frameOf = (served: ServedStatus, visit: Visit | Ctx, lang = "") => frameAt(served, linksOf(visit), lang);
+
+/** {@link frameOf} with the path of the page and of its data. */
+export function frameAt(served: ServedStatus, links: ReturnType<typeof linksOf>, lang = "") {
   const { status, branding, language, subscribe } = served;
   const logo = imageOf(served.logo, served.logoSize);
   const logoDark = imageOf(served.logoDark, served.logoDarkSize);
   return {
-    ...linksOf(visit),
+    ...links,
     lang,
     languages: (branding.languages ?? []).map((one) => ({ tag: one, name: textsOf(one).name })),
     pageName: status.page.name,
@@ -327,9 +330,12 @@ function pastOf(entries: readonly Entry[], most: number, matches: (entry: Entry)
 
 const histories = new WeakMap<ServedStatus, ReturnType<typeof historyData>>();
 
-function historyData({ status, entries, branding, language }: ServedStatus) {
+/** The data of the list of past incidents. */
+export function historyData(
+  { status, entries, branding, language }: ServedStatus,
+  words = wordsOf({ language, timezone: branding.timezone }),
+) {
   const { listed, more } = pastOf(entries, historyPast);
-  const words = wordsOf({ language, timezone: branding.timezone });
   return { recentDays, days: pastDays(listed, Date.parse(status.generated_at), words, { listOpen: true }), more };
 }
 
@@ -348,9 +354,12 @@ async function statusData(served: ServedStatus, visit: Visit | Ctx, lang = "") {
   return { ...data, ...frame, live: frame.base + lang };
 }
 
-function computeData(served: ServedStatus) {
-  const { status, entries, checkedAt, language, branding } = served;
-  const words: PageWords = wordsOf({ language, timezone: branding.timezone });
+/** The data of the page itself. */
+export function computeData(
+  served: ServedStatus,
+  words: PageWords = wordsOf({ language: served.language, timezone: served.branding.timezone }),
+) {
+  const { status, entries, checkedAt } = served;
   const components = componentsOf(status);
   const groups = status.groups.map((group) => {
     const state = worst(group.components.map((component) => component.status));

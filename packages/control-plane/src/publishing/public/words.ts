@@ -40,6 +40,7 @@ export class PageWords {
   readonly #texts: Texts;
   readonly #decimal: string;
   readonly #timeZone: string;
+  readonly #dated: boolean;
   readonly #strips = new WeakMap<PublicComponent, Markup>();
   readonly #clock: Intl.DateTimeFormat;
   readonly #date: Intl.DateTimeFormat;
@@ -47,7 +48,9 @@ export class PageWords {
   readonly #dayKey: Intl.DateTimeFormat;
   readonly #dayName: Intl.DateTimeFormat;
 
-  constructor(language: Language, timeZone: string) {
+  /** `dated`: every time has its date, for what is read at any time. */
+  constructor(language: Language, timeZone: string, { dated = false } = {}) {
+    this.#dated = dated;
     const texts = textsOf(language);
     const { locale } = texts;
     this.t = texts.page;
@@ -85,7 +88,7 @@ export class PageWords {
 
   /** `20 November`, or `Today`. */
   dayName = (at: string | number, now: number): string =>
-    this.dayOf(at) === this.dayOf(now) ? this.t.today : this.#dayName.format(new Date(at));
+    !this.#dated && this.dayOf(at) === this.dayOf(now) ? this.t.today : this.#dayName.format(new Date(at));
 
   /** Below the name of a group: how many are affected, else how many there are and their mean uptime. */
   groupLine(components: readonly PublicComponent[]): string {
@@ -109,7 +112,7 @@ export class PageWords {
    */
   time(at: string | Date, now: number, style: "clock" | "ago" = "clock"): Markup {
     const date = new Date(at);
-    const near = Math.abs(now - date.getTime()) < 43_200_000;
+    const near = !this.#dated && Math.abs(now - date.getTime()) < 43_200_000;
     const text = (near ? this.#clock : this.#date).format(date);
     return html`<time datetime="${date.toISOString()}" data-as="${style}" title="${absolute(date)}">${text}</time>`;
   }

@@ -270,6 +270,10 @@ export async function servedPage(system: Visit): Promise<PageRow | null> {
 export const pageWithId = async ({ sql }: System, id: string): Promise<PageRow | null> =>
   complete(await queries.selectPageOfAny(sql, id));
 
+/** The published page with a slug; null for none. */
+export const pageOfSlug = async ({ sql }: System, slug: string): Promise<PageRow | null> =>
+  complete(await queries.selectPublishedPage(sql, { slug }));
+
 /**
  * The published page of a request at the console's host or at its own, also where pages are not served below /status.
  * Null for none.
