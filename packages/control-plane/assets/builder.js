@@ -87,6 +87,7 @@ export function builder() {
   });
   dragging();
   draggable();
-  choose(widths[matchMedia("(max-width: 760px)").matches ? 0 : 1]);
+  // A desktop at less than two thirds of its size cannot be read.
+  choose(widths[screen.clientWidth < 840 ? 0 : 1]);
   new ResizeObserver(fit).observe(screen);
 }

@@ -20,6 +20,7 @@ export const channelsPages = [
         items: list.items.map((channel) => ({
           ...channel,
           kind: kindOf(channel.config).label,
+          icon: kindOf(channel.config).icon,
           ladder: ladders.get(channel.id) ?? null,
           byTag: routeWords(channel),
         })),

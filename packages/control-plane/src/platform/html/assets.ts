@@ -21,6 +21,7 @@ const types: Record<string, string> = {
   ".txt": "text/plain; charset=utf-8",
   ".webmanifest": "application/manifest+json",
   ".png": "image/png",
+  ".woff2": "font/woff2",
   ".ico": "image/x-icon",
 };
 

@@ -1,4 +1,5 @@
 import { html, Markup } from "./markup.ts";
+import { marks } from "./marks.ts";
 
 // Drawings on a 16 by 16 grid, in the colour of the text around them.
 
@@ -73,6 +74,14 @@ const lines = {
   mail: '<path d="M2 3.8h12v8.4H2ZM2.2 4.2 8 8.8l5.8-4.6"/>',
   chat: '<path d="M2.5 3h11v7.5H7L4 13.2v-2.7H2.5Z"/>',
   phone: '<path d="M5 1.8h6v12.4H5ZM7.4 12h1.2"/>',
+  // Of vendors without a free mark.
+  slack: '<path d="M6.1 2.2v11.6M9.9 2.2v11.6M2.2 6.1h11.6M2.2 9.9h11.6"/>',
+  teams:
+    '<path d="M1.8 4.2h8v8h-8ZM3.9 6.6h3.8M5.8 6.6v3.6M11.8 7.8h2.4v2.4a2.2 2.2 0 0 1-2.4 2.2"/>' +
+    '<circle cx="12.6" cy="4.6" r="1.4"/>',
+  pushover: '<circle cx="8" cy="8" r="6.2"/><path d="M6.4 12 8.2 4.6h.9a2.1 2.1 0 0 1 0 4.2h-2"/>',
+  gotify: '<path d="M2.5 3h11v7.5H7L4 13.2v-2.7H2.5ZM8 4.9v2M8 8.7v.1"/>',
+  sms: '<path d="M2.5 3h11v7.5H7L4 13.2v-2.7H2.5ZM5.2 6.8h.1M8 6.8h.1M10.8 6.8h.1"/>',
   clock: '<circle cx="8" cy="8" r="6"/><path d="M8 4.6V8l2.2 1.6"/>',
   swap: '<path d="M2 5.5h10L9.5 3M14 10.5H4L6.5 13"/>',
   download: '<path d="M8 2.5v7.3M4.8 6.8 8 10l3.2-3.2M3 13.5h10"/>',
@@ -83,14 +92,15 @@ const lines = {
   note: '<path d="M3 2.5h10v7.5l-3.5 3.5H3ZM13 10H9.5v3.5"/>',
 } as const;
 
-export type Icon = keyof typeof filled | keyof typeof lines;
+export type Icon = keyof typeof filled | keyof typeof lines | keyof typeof marks;
 
-const draw = (name: string, inner: string): Markup =>
-  new Markup(`<svg class="${name}" viewBox="0 0 16 16" aria-hidden="true">${inner}</svg>`);
+const draw = (name: string, inner: string, size = 16): Markup =>
+  new Markup(`<svg class="${name}" viewBox="0 0 ${size} ${size}" aria-hidden="true">${inner}</svg>`);
 
 /** One element each where one is enough: a list has an icon or two in every row. */
 const icons = new Map<string, Markup>([
   ...Object.entries(filled).map(([name, d]): [string, Markup] => [name, draw("icon", `<path d="${d}"/>`)]),
+  ...Object.entries(marks).map(([name, d]): [string, Markup] => [name, draw("icon", `<path d="${d}"/>`, 24)]),
   ...Object.entries(lines).map(([name, inner]): [string, Markup] => [name, draw("icon pen", inner)]),
 ]);
 

@@ -403,6 +403,11 @@ t.test("assets", async (t) => {
     vary: "Accept-Encoding",
   });
   t.equal(plain.body.toString(), assets.text("tokens.css"));
+  const font = await ask(assets.url("inter.woff2"), { "accept-encoding": "gzip" });
+  t.equal(font.headers["content-type"], "font/woff2");
+  t.ok(font.body.length > 20_000 && font.body.length <= 100_000, `the font has ${font.body.length} bytes`);
+  for (const name of ["status.css", "share.css"])
+    t.notMatch(assets.text(name), /@font-face|Inter/, `${name}: visitors load no font`);
   const packed = await ask(url, { "accept-encoding": "br, gzip" });
   t.equal(packed.headers["content-encoding"], "gzip");
   t.same(gunzipSync(packed.body), plain.body);

@@ -130,11 +130,14 @@ function heads(...columns: (string | Markup | readonly [label: string, style: st
   return html`<thead><tr>${cells}</tr></thead>`;
 }
 
-/** A tag with a dot in one of eight hues, always the same one for the same name. */
+/** Where the hash of tags begins: production, staging, web, api, database and regions get looks of their own. */
+const tagSeed = 38_859;
+
+/** A tag with a dot or a ring in one of eight hues, always the same one for the same name. */
 function tag(name: string): Markup {
-  let sum = 0;
+  let sum = tagSeed;
   for (const letter of name) sum = (sum * 31 + letter.codePointAt(0)!) % 65_521;
-  return html`<span class="tag t${(sum % 8) + 1}">${name}</span>`;
+  return html`<span class="tag t${(sum % 8) + 1}${sum % 16 < 8 ? "" : " ring"}">${name}</span>`;
 }
 
 /** A time in UTC that the reader's browser rewrites for the reader's zone; the full time is its title. */

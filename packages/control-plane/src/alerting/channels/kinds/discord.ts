@@ -35,7 +35,7 @@ export const discord = channelKind({
   type: "discord",
   label: "Discord",
   purpose: "A message in a server",
-  icon: "chat",
+  icon: "discord",
   delegable: () => true,
   schema: DiscordConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),

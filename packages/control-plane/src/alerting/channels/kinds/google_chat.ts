@@ -42,7 +42,7 @@ export const googleChat = channelKind({
   type: "google_chat",
   label: "Google Chat",
   purpose: "A message in a space",
-  icon: "chat",
+  icon: "googlechat",
   delegable: () => true,
   schema: GoogleChatConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),

@@ -32,7 +32,7 @@ export const gotify = channelKind({
   type: "gotify",
   label: "Gotify",
   purpose: "Push to phones, self-hosted",
-  icon: "phone",
+  icon: "gotify",
   phone: true,
   delegable: () => true,
   schema: GotifyConfig,

@@ -5,6 +5,7 @@ import { urlProblem } from "@statusmesh/shared/url";
 import type { Config } from "../../../config/config.ts";
 import type { SubscriptionKeys } from "../../../platform/crypto/push-message.ts";
 import type { Mail } from "../../../platform/email/mail.ts";
+import type { Icon } from "../../../platform/html/icons.ts";
 import type { Outbound } from "../../../platform/outbound/client.ts";
 import type { Content, MailThread } from "../content.ts";
 import { mapSecretsOf, shownEnds } from "./secrets.ts";
@@ -97,7 +98,7 @@ export interface ChannelKind<S extends TSchema = TSchema> {
   readonly label: string;
   /** What it does, in a few words, and the icon of the console beside them. */
   readonly purpose: string;
-  readonly icon: string;
+  readonly icon: Icon;
   /**
    * True for a kind that a person without an account connects by a delegation link: with an own address, or
    * a chat where the installation has a bot or a number. False for kinds with credentials of the organisation.

@@ -44,7 +44,7 @@ export const matrix = channelKind({
   type: "matrix",
   label: "Matrix",
   purpose: "A message in a room",
-  icon: "chat",
+  icon: "matrix",
   schema: MatrixConfig,
   address: ({ homeserver }) => ({ url: homeserver, pointer: "/homeserver" }),
   rules({ homeserver, access_token }, allowed) {

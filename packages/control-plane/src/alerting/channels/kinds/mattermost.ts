@@ -34,7 +34,7 @@ export const mattermost = channelKind({
   type: "mattermost",
   label: "Mattermost",
   purpose: "A message in a channel",
-  icon: "chat",
+  icon: "mattermost",
   delegable: () => true,
   schema: MattermostConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),

@@ -82,7 +82,7 @@ export const msteams = channelKind({
   type: "msteams",
   label: "Microsoft Teams",
   purpose: "A card in a channel",
-  icon: "chat",
+  icon: "teams",
   delegable: () => true,
   schema: TeamsConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),

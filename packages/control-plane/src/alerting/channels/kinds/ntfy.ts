@@ -67,7 +67,7 @@ export const ntfy = channelKind({
   type: "ntfy",
   label: "ntfy",
   purpose: "Push to phones, self-hosted",
-  icon: "phone",
+  icon: "ntfy",
   phone: true,
   delegable: () => true,
   schema: NtfyConfig,

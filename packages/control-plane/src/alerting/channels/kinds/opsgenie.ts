@@ -47,7 +47,7 @@ export const opsgenie = channelKind({
   type: "opsgenie",
   label: "Opsgenie",
   purpose: "Pages the person on call",
-  icon: "clock",
+  icon: "opsgenie",
   delegable: () => true,
   schema: OpsgenieConfig,
   address: ({ region }) => ({ url: roots[region], pointer: null }),

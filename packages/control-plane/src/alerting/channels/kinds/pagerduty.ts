@@ -34,7 +34,7 @@ export const pagerduty = channelKind({
   type: "pagerduty",
   label: "PagerDuty",
   purpose: "Pages the person on call",
-  icon: "clock",
+  icon: "pagerduty",
   delegable: () => true,
   schema: PagerDutyConfig,
   address: () => ({ url: origin, pointer: null }),

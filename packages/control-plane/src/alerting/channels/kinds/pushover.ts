@@ -50,7 +50,7 @@ export const pushover = channelKind({
   type: "pushover",
   label: "Pushover",
   purpose: "Push to phones",
-  icon: "phone",
+  icon: "pushover",
   phone: true,
   delegable: () => true,
   schema: PushoverConfig,

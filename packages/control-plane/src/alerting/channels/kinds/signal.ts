@@ -42,7 +42,7 @@ export const signal = channelKind({
   type: "signal",
   label: "Signal",
   purpose: "A message to phones or a group",
-  icon: "phone",
+  icon: "signal",
   phone: true,
   schema: SignalConfig,
   address: ({ url }) => ({ url, pointer: "/url" }),

@@ -50,7 +50,7 @@ export const slack = channelKind({
   type: "slack",
   label: "Slack",
   purpose: "A message in a channel",
-  icon: "chat",
+  icon: "slack",
   delegable: () => true,
   schema: SlackConfig,
   address: ({ webhook_url }) => ({ url: webhook_url, pointer: "/webhook_url" }),

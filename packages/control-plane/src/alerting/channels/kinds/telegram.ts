@@ -97,7 +97,7 @@ export const telegram = channelKind({
   type: "telegram",
   label: "Telegram bot",
   purpose: "A bot of your own",
-  icon: "chat",
+  icon: "telegram",
   schema: TelegramConfig,
   rules({ bot_token, chat_id }) {
     checkAll(

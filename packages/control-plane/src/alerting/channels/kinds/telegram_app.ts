@@ -25,7 +25,7 @@ export const telegramApp = channelKind({
   type: "telegram_app",
   label: "Telegram",
   purpose: "Connected by a code",
-  icon: "chat",
+  icon: "telegram",
   delegable: ({ telegram: { bot_token } }) => bot_token !== "",
   schema: TelegramAppConfig,
   managed: true,

@@ -122,7 +122,7 @@ export const whatsapp = channelKind({
   type: "whatsapp",
   label: "WhatsApp",
   purpose: "Your own business account",
-  icon: "phone",
+  icon: "whatsapp",
   phone: true,
   schema: WhatsappConfig,
   rules({ access_token, phone_number_id, to, template_name, language_code }) {

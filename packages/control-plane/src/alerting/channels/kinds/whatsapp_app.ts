@@ -18,7 +18,7 @@ export const whatsappApp = channelKind({
   type: "whatsapp_app",
   label: "WhatsApp (connected phone)",
   purpose: "Connected by a code",
-  icon: "phone",
+  icon: "whatsapp",
   phone: true,
   delegable: ({ whatsapp: { access_token } }) => access_token !== "",
   schema: WhatsappAppConfig,

@@ -139,7 +139,7 @@ const declared = channelKind({
   type: "sms",
   label: "SMS",
   purpose: "Through your SMS provider",
-  icon: "phone",
+  icon: "sms",
   phone: true,
   schema: SmsConfig,
   rules(config) {
