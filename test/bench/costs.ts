@@ -207,8 +207,9 @@ export async function run(): Promise<Measured> {
       const sent = performance.now();
       const { method } = read;
       const body = read.body?.replace("{page}", largest.pages[0]!.id) ?? null;
-      const host =
-        page === null || (read.auth !== "public" && read.auth !== "page") ? {} : { host: `${page.slug}.${baseDomain}` };
+      // In the shape of Uptime Kuma a page is served by the console's host only.
+      const atConsole = read.path.startsWith("/api/status-page/") || (read.auth !== "public" && read.auth !== "page");
+      const host = page === null || atConsole ? {} : { host: `${page.slug}.${baseDomain}` };
       const type = read.isRefused === undefined || body === null ? {} : { "content-type": "application/json" };
       const headers = { ...credentials[read.auth]!, ...host, ...type };
       const reply = await pool.request({ method, path, body, headers });

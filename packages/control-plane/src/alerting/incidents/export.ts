@@ -2,9 +2,9 @@ import type { Readable } from "node:stream";
 import { diagnosisLine } from "@statusmesh/shared/diagnosis";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
-import { filterOf, presentIncident } from "./find.ts";
+import { filterOf, presentStored } from "./find.ts";
 import * as queries from "./queries.ts";
-import type { Incident, IncidentQuery } from "./schema.ts";
+import type { IncidentQuery } from "./schema.ts";
 
 const pageRows = 1000;
 const mostRows = 100_000;
@@ -28,7 +28,7 @@ const head = [
   "public_title",
 ] as const;
 
-function cellOf(incident: Incident, name: (typeof head)[number]): Cell {
+function cellOf(incident: ReturnType<typeof presentStored>, name: (typeof head)[number]): Cell {
   if (name === "regions_down") return incident.regions_down.join(" ");
   if (name === "diagnosis") return incident.diagnosis === null ? null : diagnosisLine(incident.diagnosis);
   return incident[name];
@@ -43,8 +43,8 @@ export async function incidentsCsv(ctx: Ctx, query: Omit<IncidentQuery, "limit" 
   // Read by id: an offset would sort all rows again for each page.
   async function* pages(): AsyncGenerator<Cell[][], void> {
     for (let at = 0; at < ids.length; at += pageRows) {
-      const rows = await queries.selectIncidentsOf(ctx.sql, ctx.orgId, ids.slice(at, at + pageRows));
-      yield rows.map((row) => presentIncident(row, ctx)).map((one) => head.map((name) => cellOf(one, name)));
+      const rows = await queries.selectStoredIncidents(ctx.sql, ctx.orgId, ids.slice(at, at + pageRows));
+      yield rows.map(presentStored).map((one) => head.map((name) => cellOf(one, name)));
     }
   }
   return await streamedCsv(head, pages());

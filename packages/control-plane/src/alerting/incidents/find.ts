@@ -21,9 +21,8 @@ export async function findIncident(ctx: OrgReader, id: string): Promise<queries.
   return row;
 }
 
-/** The incident as `reader` sees it: names of private and disabled pages need `status_page:read`. */
-export function presentIncident(row: queries.IncidentRow, reader: Ctx | OrgReader): Incident {
-  const readsPages = "scopes" in reader && reader.scopes.has("status_page:read");
+/** What an incident says without its pages, its acknowledgement's author and its flapping. */
+export function presentStored(row: queries.StoredIncident) {
   return {
     id: row.id,
     target_id: row.target_id,
@@ -38,7 +37,6 @@ export function presentIncident(row: queries.IncidentRow, reader: Ctx | OrgReade
     outage_since: isoOrNull(row.outage_since),
     past_outage_secs: outageSecs(row),
     acknowledged_at: isoOrNull(row.acknowledged_at),
-    acknowledged_by: row.acknowledged_by,
     opened_by: row.opened_by,
     closed_by: row.closed_by,
     reopened_count: row.reopened_count,
@@ -49,17 +47,26 @@ export function presentIncident(row: queries.IncidentRow, reader: Ctx | OrgReade
     public_title: row.public_title,
     public_description: row.public_description,
     visibility: row.visibility,
+    created_at: iso(row.created_at),
+    updated_at: iso(row.updated_at),
+    ...(row.members === null ? {} : { members: row.members }),
+    ...(row.imported ? { imported: true as const } : {}),
+  } satisfies Partial<Incident>;
+}
+
+/** The incident as `reader` sees it: names of private and disabled pages need `status_page:read`. */
+export function presentIncident(row: queries.IncidentRow, reader: Ctx | OrgReader): Incident {
+  const readsPages = "scopes" in reader && reader.scopes.has("status_page:read");
+  return {
+    ...presentStored(row),
+    acknowledged_by: row.acknowledged_by,
     published: row.publications.some((page) => page.published_at !== null),
     publications: row.publications.map(({ page_id, page_name, is_open, published_at: at }) => ({
       page_id,
       page_name: readsPages || is_open ? page_name : mask,
       published_at: at === null ? null : new Date(at).toISOString(),
     })),
-    created_at: iso(row.created_at),
-    updated_at: iso(row.updated_at),
     flapping: row.flapping === null ? null : { since: row.flapping.since, changes: row.flapping.changes },
-    ...(row.members === null ? {} : { members: row.members }),
-    ...(row.imported ? { imported: true as const } : {}),
   };
 }
 

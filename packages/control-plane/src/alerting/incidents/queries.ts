@@ -50,15 +50,21 @@ export interface IncidentRow extends Shown, OutageTimes {
   diagnosed_from: string[];
 }
 
-const columns = (sql: Db) => sql`
+/** What the tables of incidents and monitors hold. */
+export type StoredIncident = Omit<IncidentRow, "flapping" | "publications" | "acknowledged_by">;
+
+const storedColumns = (sql: Db) => sql`
   i.id, i.target_id, t.name as monitor_name, i.severity, i.severity_pinned, i.peak_impact,
   i.started_at, i.opened_at, i.ended_at, i.outage_since, i.past_outage_ms::float8,
   i.acknowledged_at, i.opened_by, i.closed_by, i.reopened_count, i.error_sample, i.diagnosis, i.members,
   case when i.diagnosis is null then '{}' else array(
     select coalesce(g.name, r.id) from unnest(i.regions_down) with ordinality as r (id, position)
     left join regions g on g.id = r.id order by r.position) end as diagnosed_from,
-  i.regions_down, i.regions_up, i.public_title, i.public_description, i.created_at, i.updated_at, i.imported,
-  t.severity as down_severity, ${flappingOf(sql)} as flapping, i.visibility, ${publicationsOf(sql)} as publications,
+  i.regions_down, i.regions_up, i.public_title, i.public_description, i.visibility, i.created_at, i.updated_at,
+  i.imported, t.severity as down_severity`;
+
+const columns = (sql: Db) => sql`
+  ${storedColumns(sql)}, ${flappingOf(sql)} as flapping, ${publicationsOf(sql)} as publications,
   case when i.acknowledged_at is not null then (
     select jsonb_build_object('type', e.actor_type, 'id', e.actor_id, 'name', e.actor_name)
     from incident_events e
@@ -177,12 +183,23 @@ export async function selectIncidentIds(
   return rows.map(({ id }) => id);
 }
 
+const givenIncidents = (sql: Db, orgId: string, ids: readonly string[]) => sql`
+  from unnest(${[...ids]}::uuid[]) with ordinality as u (id, n)
+  join incidents i on i.id = u.id join targets t on t.id = i.target_id
+  where i.org_id = ${orgId} order by u.n`;
+
 /** The given incidents in the given order, without deleted ones. */
 export async function selectIncidentsOf(sql: Db, orgId: string, ids: readonly string[]): Promise<IncidentRow[]> {
-  return await sql<IncidentRow[]>`
-    select ${columns(sql)} from unnest(${[...ids]}::uuid[]) with ordinality as u (id, n)
-    join incidents i on i.id = u.id join targets t on t.id = i.target_id
-    where i.org_id = ${orgId} order by u.n`;
+  return await sql<IncidentRow[]>`select ${columns(sql)} ${givenIncidents(sql, orgId, ids)}`;
+}
+
+/** As {@link selectIncidentsOf}, at a tenth of the price. */
+export async function selectStoredIncidents(
+  sql: Db,
+  orgId: string,
+  ids: readonly string[],
+): Promise<StoredIncident[]> {
+  return await sql<StoredIncident[]>`select ${storedColumns(sql)} ${givenIncidents(sql, orgId, ids)}`;
 }
 
 /** Open incidents and their causes; an incident that shares none is a cause of its own. */
