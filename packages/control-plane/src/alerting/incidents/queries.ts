@@ -194,11 +194,7 @@ export async function selectIncidentsOf(sql: Db, orgId: string, ids: readonly st
 }
 
 /** As {@link selectIncidentsOf}, at a tenth of the price. */
-export async function selectStoredIncidents(
-  sql: Db,
-  orgId: string,
-  ids: readonly string[],
-): Promise<StoredIncident[]> {
+export async function selectStoredIncidents(sql: Db, orgId: string, ids: readonly string[]): Promise<StoredIncident[]> {
   return await sql<StoredIncident[]>`select ${storedColumns(sql)} ${givenIncidents(sql, orgId, ids)}`;
 }
 

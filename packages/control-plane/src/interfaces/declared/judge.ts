@@ -17,7 +17,7 @@ import { withoutValues } from "./variables.ts";
  */
 
 /** Objects of one portion, whose stored ones are read together. */
-const portion = 250;
+const portion = 50;
 /** Warnings of checks that are listed. */
 const mostNotes = 20;
 
