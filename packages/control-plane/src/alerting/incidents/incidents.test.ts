@@ -1,3 +1,4 @@
+import { text } from "node:stream/consumers";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
@@ -14,6 +15,7 @@ import {
   bulkIncidentAction,
   explainIncident,
   getIncident,
+  incidentsCsv,
   listEvents,
   listIncidents,
   listUpdates,
@@ -38,6 +40,25 @@ async function outage(changes: object = {}, verdicts = "FF"): Promise<{ target: 
   await report(target, verdicts);
   return { target, id: (await world.incidents(target))[0]!.id };
 }
+
+t.test("the CSV has the incidents of the list, with every column", async (t) => {
+  const first = await outage({ name: "Shop, EU" });
+  clock.advance(minute);
+  const { target } = await outage();
+  const { id } = await narrateIncident(owner, first.id, { public_title: "Checkout down" });
+  await report(first.target, "PP");
+  const csv = await text(await incidentsCsv(owner, { state: "closed", target_id: first.target }));
+  const one = await getIncident(owner, id);
+  t.strictSame(csv.split("\r\n"), [
+    "id,target_id,monitor_name,state,severity,peak_severity,started_at,ended_at,duration_secs,acknowledged_at," +
+      "closed_by,reopened_count,error_sample,diagnosis,regions_down,public_title",
+    `${id},${first.target},"Shop, EU",closed,${one.severity},${one.peak_severity},${one.started_at},${one.ended_at},` +
+      `${one.duration_secs},,engine,0,${one.error_sample},,${one.regions_down.join(" ")},Checkout down`,
+    "",
+  ]);
+  const open = await text(await incidentsCsv(owner, { state: "open", target_id: target }));
+  t.match(open.split("\r\n")[1], /,open,/);
+});
 
 t.test("the timeline has every transition once, in order, with its cause", async (t) => {
   const { target, id } = await outage({}, "DD");
