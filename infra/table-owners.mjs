@@ -342,6 +342,7 @@ export const folders = {
       "targets",
     ],
     joins: {
+      "components that a recent test has listed": ["on_demand_runs"],
       "state, open incident and regions in a list": ["incidents", "regions", "target_states"],
       "addresses of a heartbeat": ["heartbeat_addresses"],
       "uptime as sort key": [

@@ -1,5 +1,7 @@
 import { canonicalHost } from "@statusmesh/shared/checks/host";
 import {
+  componentsNamed,
+  missingComponent,
   type ReportedComponents,
   type ReportedState,
   reportOf,
@@ -140,9 +142,13 @@ function judge(spec: StatusPageCheck, page: ReportedPage, context: ProbeContext)
   const components = page.components ?? [];
   context.listComponents?.(components);
   const name = clean(page.name ?? canonicalHost(new URL(spec.url).hostname), 200);
-  const own = spec.component === null ? null : named(components, spec.component);
+  const own = spec.component === null ? null : componentsNamed(components, spec.component);
   if (own !== null && own.length === 0) {
-    const problem = missing(name, spec.component!, components);
+    const problem = missingComponent(
+      name,
+      clean(spec.component!, 200),
+      components.map((one) => clean(one.name, 60)),
+    );
     warn(`${problem}.`);
     return failed(problem);
   }
@@ -165,23 +171,6 @@ function judge(spec: StatusPageCheck, page: ReportedPage, context: ProbeContext)
     error: verdict.status === "up" ? null : report,
     details: { page: name, component, state, description: shown },
   };
-}
-
-/** Components with a name or id; letters and case of a name are compared as people read them. */
-function named(components: ReportedComponents, wanted: string): ReportedComponents {
-  const byId = components.filter(({ id }) => id === wanted);
-  const plain = (text: string): string => text.normalize("NFC").trim().toLowerCase();
-  return byId.length > 0 ? byId : components.filter(({ name }) => plain(name) === plain(wanted));
-}
-
-/** Components that an error names. */
-const maxNamed = 20;
-
-function missing(page: string, wanted: string, components: ReportedComponents): string {
-  const names = [...new Set(components.map(({ name }) => clean(name, 60)))];
-  const more = names.length > maxNamed ? ` and ${names.length - maxNamed} more` : "";
-  const there = names.length === 0 ? "It lists none" : `It has ${names.slice(0, maxNamed).join(", ")}${more}`;
-  return `${page} has no component "${clean(wanted, 200)}". ${there}`;
 }
 
 /** The components that are not up: `API is down, Web is degraded and 2 more`. */

@@ -21,6 +21,12 @@ export interface KindDetails<D = Record<string, unknown>> {
   inWords(details: D, now: number): string;
 }
 
+/** A component of a status page, as a test lists it. */
+export interface TestedComponent {
+  id: string;
+  name: string;
+}
+
 /** The shared half of a check kind. The other half, the probe, is in the agent under the same file name. */
 export interface CheckKind<S extends TSchema = TSchema, D = never> {
   readonly type: string;
@@ -61,8 +67,13 @@ export interface CheckKind<S extends TSchema = TSchema, D = never> {
   searchText(spec: Static<S>): string;
   /** Shell syntax of the check; none for a kind that no agent probes. */
   readonly shell?: ShellForm;
-  /** Sentences for who saves a check: what it will not find out. Called after {@link rules}. */
-  savedWarnings?(spec: Static<S>): string[];
+  /** The URL whose components a test of this check lists, where the check names one of them; else null. */
+  testedUrl?(spec: Static<S>): string | null;
+  /**
+   * Sentences for who saves a check: what it will not find out. Called after {@link rules}. `tested`: what a recent
+   * test of its {@link testedUrl} has listed; null without one.
+   */
+  savedWarnings?(spec: Static<S>, tested: readonly TestedComponent[] | null): string[];
   /** What a check names that an agent must have, such as a command; none where every agent runs every check. */
   needs?(spec: Static<S>): string;
   /** Why an agent without that does not run the check, with what to do. */

@@ -5,7 +5,7 @@ import { checkAll } from "../faults.ts";
 import { schemeRule } from "./http-rules.ts";
 import { canonicalHost, urlField } from "./host.ts";
 import { AppError } from "../errors.ts";
-import { type CheckKind, nullableText, timeout } from "./kind.ts";
+import { type CheckKind, nullableText, type TestedComponent, timeout } from "./kind.ts";
 
 /** States of a page and of its components, whatever the product calls them. */
 export const reportedStates = ["up", "degraded", "down", "maintenance", "unknown"] as const;
@@ -48,6 +48,24 @@ export type ReportedComponents = Static<typeof ReportedComponents>;
 /** `Example Status reports: Partially Degraded Service`. */
 export const reportOf = (page: string, description: string): string => `${page} reports: ${description}`;
 
+/** Components with a name or id; letters and case of a name are compared as people read them. */
+export function componentsNamed<T extends TestedComponent>(components: readonly T[], wanted: string): T[] {
+  const byId = components.filter(({ id }) => id === wanted);
+  const plain = (text: string): string => text.normalize("NFC").trim().toLowerCase();
+  return byId.length > 0 ? byId : components.filter(({ name }) => plain(name) === plain(wanted));
+}
+
+/** Components that an error names. */
+const maxNamed = 20;
+
+/** What is wrong with a component that the page does not have, without a full stop. */
+export function missingComponent(page: string, wanted: string, components: readonly string[]): string {
+  const names = [...new Set(components)];
+  const more = names.length > maxNamed ? ` and ${names.length - maxNamed} more` : "";
+  const there = names.length === 0 ? "It lists none" : `It has ${names.slice(0, maxNamed).join(", ")}${more}`;
+  return `${page} has no component "${wanted}". ${there}`;
+}
+
 function urlRule(text: string): void {
   const problem = urlProblem(text);
   const url = URL.canParse(text) ? new URL(text) : null;
@@ -79,6 +97,12 @@ export const statusPage: CheckKind<typeof StatusPageCheck, StatusPageDetails> = 
     return { host: canonicalHost(url.hostname), port: portOf(url), pointer: "/url" };
   },
   url: (spec) => new URL(spec.url),
+  testedUrl: ({ url, component }) => (component === null ? null : url),
+  savedWarnings({ url, component }, tested) {
+    if (component === null || tested === null || componentsNamed(tested, component).length > 0) return [];
+    const names = tested.map(({ name }) => name.slice(0, 60));
+    return [`${missingComponent(canonicalHost(new URL(url).hostname), component, names)}.`];
+  },
   mapSecrets: (spec) => spec,
   secretsGoTo: () => null,
   shell: {

@@ -135,6 +135,6 @@ t.test("expires_on is a date, and a save says what a registry will not", (t) => 
     [check("example.com.au"), [/^The registry of \.com\.au publishes no/]],
     [check("example.fi", "2027-02-04"), [/^The registry of \.fi is asked first/]],
   ] as const)
-    matchObject(t, domainExpiry.savedWarnings!(spec), said, spec.domain);
+    matchObject(t, domainExpiry.savedWarnings!(spec, null), said, spec.domain);
   t.end();
 });

@@ -35,6 +35,14 @@ export async function deleteRun(sql: Db, id: string): Promise<void> {
   await sql`delete from on_demand_runs where id = ${id}`;
 }
 
+/** Deletes the tests of the same URL that were kept before a test. */
+export async function deleteEarlierTests(sql: Db, id: string): Promise<void> {
+  await sql`
+    delete from on_demand_runs o using on_demand_runs latest
+    where latest.id = ${id} and o.org_id = latest.org_id and o.id <> latest.id and o.reply ? 'components'
+      and o.spec ->> 'url' = latest.spec ->> 'url'`;
+}
+
 /** Number of the organisation's runs without a reply that were requested after a time. */
 export async function countWaitingRuns(sql: Db, orgId: string, after: Date): Promise<number> {
   return await valueOf<number>(sql`

@@ -10,8 +10,8 @@ import { makeSealer } from "../../platform/crypto/seal.ts";
 import { type Hub, openHub } from "../../platform/db/notify.ts";
 import { isOnGrid } from "@statusmesh/shared/schedule";
 import { validate } from "@statusmesh/shared/validate";
-import { Check } from "../targets/schema.ts";
-import { createTarget } from "../targets/service.ts";
+import { Check, type TargetPatch } from "../targets/schema.ts";
+import { createTarget, updateTarget } from "../targets/service.ts";
 import { serve } from "../../testing/app.ts";
 import { minute, second, until } from "../../testing/clock.ts";
 import { agentResult } from "../../testing/scene.ts";
@@ -19,7 +19,7 @@ import { newAgent, newOrg, openWorld, refusal } from "../../testing/world.ts";
 import { pipelineRoutes } from "./api.ts";
 import { pull } from "./assign.ts";
 import { openIngest } from "./ingest.ts";
-import { claimRuns, recordRunReplies, runOnDemand } from "./on-demand.ts";
+import { claimRuns, recordRunReplies, runOnDemand, sweepRuns } from "./on-demand.ts";
 
 const { sql, pool, clock, log, system } = await openWorld(t);
 const hub = openHub(sql, log);
@@ -428,6 +428,31 @@ t.test("over HTTP: a test stores nothing, check-now runs the stored check, and b
   matchObject(t, await request("POST", `/api/v1/targets/${id}/check-now`), refused(403, "INSUFFICIENT_SCOPE"));
   matchObject(t, await request("POST", "/api/v1/targets/test", spec), refused(403, "INSUFFICIENT_SCOPE"));
   t.strictSame(await waiting(), []);
+});
+
+t.test("a monitor of a component that its test did not list is saved with a warning", async (t) => {
+  const page = (component: string | null) =>
+    validate(Check, { type: "status_page", url: "https://status.example.org", component }) as ProbedSpec;
+  const components = ["API", "Web"].map((name, at) => ({ id: `c${at}`, name, state: "up" as const }));
+  for (const listed of [[], components]) {
+    const asked = runOnDemand(ctx, hub, { spec: page(null), targetId: null, regions: ["eu"] });
+    await until(async () => (await waiting()).some(({ claimed_by: by }) => by === null), "the run");
+    const [taken] = await claimRuns(eu, 10, allAbilities);
+    await recordRunReplies(eu, [replyTo(taken!.run_id, { components: listed })]);
+    t.strictSame((await asked).components, listed);
+  }
+  const saved = async (component: string | null, by = ctx) =>
+    await createTarget(by, { name: "Vendor", check: page(component) });
+  const said = 'status.example.org has no component "Mail". It has API, Web.';
+  const wrong = await saved("Mail");
+  t.strictSame(wrong.warnings, [said]);
+  t.strictSame((await updateTarget(ctx, wrong.id, { name: "Provider" } as TargetPatch)).warnings, [said]);
+  for (const right of ["api", "c1", null]) t.strictSame((await saved(right)).warnings, [], String(right));
+  t.strictSame((await saved("Mail", await newOrg(system))).warnings, [], "of another organisation");
+  t.equal((await waiting()).length, 1, "the latest test of a page is kept");
+  clock.advance(10 * minute + second);
+  await sweepRuns(system);
+  t.strictSame([(await waiting()).length, (await saved("Mail")).warnings], [0, []]);
 });
 
 t.test("a run that this replica cannot open fails with the reason, and those claimed with it run", async (t) => {

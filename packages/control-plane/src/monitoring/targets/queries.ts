@@ -1,6 +1,7 @@
 import type { PendingQuery, Row } from "postgres";
 import { type CheckSpec, type CheckType, kindOf, reservedRegions } from "@statusmesh/shared/checks";
 import type { Escalation } from "../../access/orgs/schema.ts";
+import type { TestedComponent } from "@statusmesh/shared/checks/kind";
 import { routeTables } from "../../alerting/channels/service.ts";
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
@@ -352,4 +353,13 @@ export async function selectSpecs(sql: Db, after: string | null, limit: number, 
 /** Writes the spec and nothing else: agents have the check already. */
 export async function storeSpec(sql: Db, id: string, spec: CheckSpec): Promise<void> {
   await sql`update targets set spec = ${sql.json(spec as never)} where id = ${id}`;
+}
+
+/** What the latest tests of these URLs have listed; tests are kept for ten minutes. */
+export async function selectTestedComponents(sql: Db, orgId: string, urls: readonly string[]) {
+  return await sql<{ url: string; components: TestedComponent[] }[]>`
+    select distinct on (r.spec ->> 'url') r.spec ->> 'url' as url, r.reply -> 'components' as components
+    from on_demand_runs r
+    where r.org_id = ${orgId} and r.spec ->> 'url' = any(${[...urls]}::text[]) and r.reply ? 'components'
+    order by r.spec ->> 'url', r.requested_at desc`;
 }

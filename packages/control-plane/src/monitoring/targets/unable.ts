@@ -1,10 +1,11 @@
 import { type CheckSpec, kindOf } from "@statusmesh/shared/checks";
+import type { TestedComponent } from "@statusmesh/shared/checks/kind";
 import { flapping } from "../../alerting/incidents/service.ts";
 import type { OrgReader, System } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import { readInabilities } from "../agents/service.ts";
 import { selectWarnings } from "../results/service.ts";
-import { selectEnabledRegions, selectSpecsByRegion } from "./queries.ts";
+import { selectEnabledRegions, selectSpecsByRegion, selectTestedComponents } from "./queries.ts";
 import type { Target } from "./schema.ts";
 
 /** The targets with what their results say: warnings, flapping, and regions that cannot run their checks. */
@@ -30,22 +31,31 @@ export async function withSavedFindings(
   system: Pick<OrgReader, "sql" | "clock" | "orgId">,
   target: Target,
 ): Promise<Target> {
-  const [found] = await withFindings(system, [target]);
-  return withSavedWarnings(found!);
+  return (await withSavedWarnings(system, await withFindings(system, [target])))[0]!;
 }
 
 /** The same for targets that were just created, of which no result says anything yet. */
 export const withCreatedFindings = async (
-  system: Pick<System, "sql" | "clock">,
+  system: Pick<OrgReader, "sql" | "clock" | "orgId">,
   targets: readonly Target[],
-): Promise<Target[]> => await mapInTurns(await withInabilities(system, targets), withSavedWarnings);
+): Promise<Target[]> => await withSavedWarnings(system, await withInabilities(system, targets));
 
-/** What the kind of a check says of it when it is saved. */
-export const savedWarnings = (check: CheckSpec): readonly string[] => kindOf(check).savedWarnings?.(check) ?? [];
+/** What the kind of a check says of it when it is saved, and of what a recent test has listed. */
+export const savedWarnings = (check: CheckSpec, tested: readonly TestedComponent[] | null = null): readonly string[] =>
+  kindOf(check).savedWarnings?.(check, tested) ?? [];
 
-function withSavedWarnings(target: Target): Target {
-  const said = savedWarnings(target.check);
-  return said.length === 0 ? target : { ...target, warnings: [...new Set([...target.warnings, ...said])] };
+async function withSavedWarnings(
+  { sql, orgId }: Pick<OrgReader, "sql" | "orgId">,
+  targets: readonly Target[],
+): Promise<Target[]> {
+  const urlOf = ({ check }: Target): string | null => kindOf(check).testedUrl?.(check) ?? null;
+  const urls = new Set(targets.map(urlOf).filter((url) => url !== null));
+  const rows = urls.size === 0 ? [] : await selectTestedComponents(sql, orgId, [...urls]);
+  const tested = new Map(rows.map(({ url, components }) => [url, components]));
+  return await mapInTurns(targets, (target) => {
+    const said = savedWarnings(target.check, tested.get(urlOf(target) ?? "") ?? null);
+    return said.length === 0 ? target : { ...target, warnings: [...new Set([...target.warnings, ...said])] };
+  });
 }
 
 /**
