@@ -9,7 +9,7 @@ import t from "tap";
 import { autoKumaConfig } from "@statusmesh/shared/foreign/autokuma";
 import { matchObject } from "@statusmesh/shared/testing";
 import { ControlPlane } from "sm-agent/discovery/control-plane";
-import { type CycleOptions, runCycle } from "sm-agent/discovery/cycle";
+import { type CycleMemory, type CycleOptions, runCycle } from "sm-agent/discovery/cycle";
 import { outcomeOf, testRunner } from "sm-agent/testing";
 import { Docker } from "sm-agent/discovery/docker";
 import { dockerPlace } from "sm-agent/http/docker-socket";
@@ -279,6 +279,44 @@ t.test("a wrong label is one line with its container; nothing reaches what label
   const all = await sql`select 1 from targets where managed ->> 'project' = 'docker-wrong'`;
   t.equal(all.length, 2 + 1, "another organisation has its own");
 });
+
+t.test(
+  "a cycle that finds the same asks whether its document is applied, and applies it where it is not",
+  async (t) => {
+    docker.containers.clear();
+    for (const name of ["a", "b"]) docker.create(name);
+    const posted: string[] = [];
+    const memory: CycleMemory = { last: null };
+    const plane = new ControlPlane(url, () => olga.token);
+    const counted = {
+      post: async (path: string, body: Record<string, unknown> | string, signal: AbortSignal) => {
+        posted.push(path.slice(path.lastIndexOf("/") + 1));
+        return await plane.post(path, body, signal);
+      },
+    } as ControlPlane;
+    const again = async () => {
+      posted.length = 0;
+      const { summary } = await runCycle(sourceOf("same"), counted, optionsOf("same"), never, memory);
+      return [summary["create"] ?? 0, summary["update"] ?? 0, ...posted];
+    };
+    t.strictSame(await again(), [2, 0, "apply", "source"]);
+    t.strictSame(await again(), [0, 0, "source"]);
+    const { id } = (await monitors("docker-same")).get("a")!;
+    await api.patch(`/api/v1/targets/${id}`, { name: "Other" });
+    t.strictSame(await again(), [0, 1, "source", "apply", "source"], "an edit by hand");
+    await api.delete(`/api/v1/targets/${id}`);
+    t.strictSame(await again(), [1, 0, "source", "apply", "source"], "a deletion by hand");
+    t.strictSame(await again(), [0, 0, "source"]);
+    docker.containers.set("a", { "statusmesh.a.url": "https://other.example.org/" });
+    t.strictSame(await again(), [0, 1, "apply", "source"], "another label");
+    await sql`
+    update declared_projects set source = jsonb_set(source, '{applied,at}', to_jsonb(now() - interval '1 hour'))
+    where project = 'docker-same'`;
+    t.strictSame(await again(), [0, 0, "source", "apply", "source"], "planned again each hour");
+    const planless = await api.post("/api/v1/config/apply", { project: "files", document: { version: 1 } });
+    matchObject(t, planless, { status: 400, body: { error: { code: "INVALID_BODY", field: "/plan_token" } } });
+  },
+);
 
 t.test("AutoKuma's and Homepage's labels, and one container with both", async (t) => {
   docker.containers.clear();

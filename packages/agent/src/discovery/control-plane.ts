@@ -35,8 +35,11 @@ export class ControlPlane {
     this.#token = token;
   }
 
-  /** Resolves to the body of the reply. Throws {@link ApiRefusal}, or an Error where it does not answer. */
-  async post(path: string, body: Json, signal: AbortSignal): Promise<Json> {
+  /**
+   * `body` may be JSON already. Resolves to the body of the reply. Throws {@link ApiRefusal}, or an Error where it does
+   * not answer.
+   */
+  async post(path: string, body: Json | string, signal: AbortSignal): Promise<Json> {
     const { host } = this.#place.url;
     let status: number;
     let text: string;
@@ -49,7 +52,7 @@ export class ControlPlane {
           "content-type": "application/json",
           "user-agent": `sm-agent/${version}`,
         },
-        body: JSON.stringify(body),
+        body: typeof body === "string" ? body : JSON.stringify(body),
         signal,
         idleMs: 120_000,
       });

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { asObject, type Json } from "@statusmesh/shared/json";
 import { declare, type Dialects } from "./declare.ts";
 import { ApiRefusal, type ControlPlane } from "./control-plane.ts";
@@ -22,6 +23,11 @@ export interface Outcome {
   readonly ignored: readonly Remark[];
 }
 
+/** The last cycle of a process: one that finds the same asks whether its document is still applied. */
+export interface CycleMemory {
+  last: { digest: string; outcome: Outcome } | null;
+}
+
 /** Refused plans after which wrong objects are no longer looked for. Each names up to 100. */
 const mostPlans = 60;
 /** Refused monitors of an object after which it is left out as a whole. */
@@ -40,26 +46,55 @@ export async function runCycle(
   api: ControlPlane,
   options: CycleOptions,
   signal: AbortSignal,
+  memory: CycleMemory = { last: null },
 ): Promise<Outcome> {
   const { project } = source;
   const { writer, graceSecs, maxDelete, isDryRun } = options;
   const { all, seen, remarks } = await source.read(signal);
   const findings = declare(all, options);
   findings.wrong.push(...remarks);
-  const { body, plan } = await planned(source, api, findings, signal, {
-    project,
-    max_delete: maxDelete,
-    source: { writer, grace_secs: graceSecs, seen },
-  });
-  if (!isDryRun) {
-    const { document, source: of } = body;
-    await api.post("/api/v1/config/apply", { project, document, source: of, plan_token: plan["plan_token"] }, signal);
+  const request = { project, max_delete: maxDelete, source: { writer, grace_secs: graceSecs, seen } };
+  const digest = digestOf(source, findings, request);
+  const report = async (outcome: Outcome, more: Json): Promise<Json> =>
+    await api.post(
+      "/api/v1/config/source",
+      { ...reportOf(source, writer, { ...outcome, error: null }), ...more },
+      signal,
+    );
+  const { last } = memory;
+  if (!isDryRun && last?.digest === digest) {
+    const { unchanged: before, ...outcome } = unchangedOf(last.outcome, all.length);
+    const { current } = await report(outcome, { applied: { digest, objects: before }, unchanged: true });
+    if (current === true) return outcome;
   }
+  memory.last = null;
+  const plan = await planned(source, api, findings, signal, isDryRun ? "plan" : "apply", request);
   const { wrong, ignored, wanted } = findings;
   const { summary, changes, warnings } = plan as unknown as Pick<Outcome, "summary" | "changes" | "warnings">;
   const outcome = { objects: all.length, monitors: wanted.size, summary, changes, warnings, wrong, ignored };
-  if (!isDryRun) await api.post("/api/v1/config/source", reportOf(source, writer, { ...outcome, error: null }), signal);
+  if (isDryRun) return outcome;
+  const objects = objectsAfter(summary);
+  await report(outcome, { applied: { digest, objects } });
+  memory.last = { digest, outcome };
   return outcome;
+}
+
+/** Monitors of the project after an apply. */
+const objectsAfter = ({ delete: _, drift: _drift, ...others }: Outcome["summary"]): number =>
+  Object.values(others).reduce((sum, count) => sum + count, 0);
+
+/** The outcome of a cycle that changes nothing, after one with this outcome. */
+function unchangedOf({ summary, ...others }: Outcome, objects: number): Outcome & { unchanged: number } {
+  const unchanged = objectsAfter(summary);
+  return { ...others, objects, summary: { unchanged }, changes: [], unchanged };
+}
+
+/** A digest of all that decides about the plan. */
+function digestOf(source: Source, { wanted, wrong, kept }: Findings, request: Json): string {
+  const hash = createHash("sha256").update(JSON.stringify([request, [...kept], wrong]));
+  for (const { key, json, found } of wanted.values())
+    hash.update(JSON.stringify([key, json, source.words, found.words, found.scope]));
+  return hash.digest("base64url");
 }
 
 const reportOf = (
@@ -92,49 +127,40 @@ export async function release(source: Source, api: ControlPlane, writer: string,
   await api.post("/api/v1/config/source", { project, writer, name, release: true }, signal);
 }
 
-/** The plan of what is found, without the objects that the server refuses. */
+/** Plans or applies what is found, without the objects that the server refuses. */
 async function planned(
   source: Source,
   api: ControlPlane,
   findings: Findings,
   signal: AbortSignal,
+  action: "plan" | "apply",
   request: { source: Json } & Json,
-): Promise<{ body: Json; plan: Json }> {
+): Promise<Json> {
   const refused = new Map<Found, number>();
   for (let tries = 1; ; tries++) {
-    const body = {
-      ...request,
-      document: documentOf(source, findings),
-      source: { ...request.source, kept: [...findings.kept].slice(0, mostKept) },
-    };
+    const of = { ...request, source: { ...request.source, kept: [...findings.kept].slice(0, mostKept) } };
+    const body = `${JSON.stringify(of).slice(0, -1)},"document":${documentOf(source, findings)}}`;
     try {
-      return { body, plan: await api.post("/api/v1/config/plan", body, signal) };
+      return await api.post(`/api/v1/config/${action}`, body, signal);
     } catch (error) {
       if (!(error instanceof ApiRefusal) || tries === mostPlans || !leaveOut(findings, error, refused)) throw error;
     }
   }
 }
 
-function documentOf({ project, words }: Source, { wanted }: Findings): Json {
-  const monitors = Object.create(null) as Json;
-  for (const { key, fields, found } of wanted.values()) {
+/** The document as JSON. Members that are left out are no members of a group. */
+function documentOf({ project, words }: Source, { wanted }: Findings): string {
+  const withMembers = (fields: Json): string => {
     const check = asObject(fields["check"]);
-    const members = check["type"] === "group" && Array.isArray(check["members"]) ? check["members"] : null;
-    monitors[key] = {
-      ...fields,
-      // Members that are left out are no members.
-      ...(members === null
-        ? {}
-        : {
-            check: {
-              ...check,
-              members: members.filter((one) => wanted.has(String(asObject(one)["monitor"]))),
-            },
-          }),
-      source: { object: `${words}, ${found.words}`.slice(0, 300), scope: found.scope },
-    };
-  }
-  return { version: 1, project, monitors };
+    const members = (check["members"] as unknown[]).filter((one) => wanted.has(String(asObject(one)["monitor"])));
+    return JSON.stringify({ ...fields, check: { ...check, members } });
+  };
+  const monitors = [...wanted.values()].map((one) => {
+    const source = { object: `${words}, ${one.found.words}`.slice(0, 300), scope: one.found.scope };
+    const json = one.members === null ? one.json : withMembers(one.fields);
+    return `${JSON.stringify(one.key)}:${json.slice(0, -1)},"source":${JSON.stringify(source)}}`;
+  });
+  return `{"version":1,"project":${JSON.stringify(project)},"monitors":{${monitors.join(",")}}}`;
 }
 
 /** Moves what the server refuses to the wrong objects. False where the fault is of no object. */

@@ -374,9 +374,9 @@ async function cycleOf(containers: Record<string, Record<string, string>>, refus
   }));
   const plans: { document: { monitors: Record<string, { check: object }> }; source: { kept: string[] } }[] = [];
   const api = {
-    post(path: string, body: object) {
-      if (path !== "/api/v1/config/plan") return Promise.resolve({});
-      plans.push(JSON.parse(JSON.stringify(body)) as (typeof plans)[number]);
+    post(path: string, body: unknown) {
+      if (path !== "/api/v1/config/apply") return Promise.resolve({});
+      plans.push(JSON.parse(body as string) as (typeof plans)[number]);
       const faults = Object.keys(plans.at(-1)!.document.monitors).filter(refuses).slice(0, 100);
       if (faults.length === 0) return Promise.resolve({ summary: {}, changes: [], warnings: [] });
       const listed = faults.map((key) => ({ field: `/document/monitors/${key}`, code: "X", message: "no" }));

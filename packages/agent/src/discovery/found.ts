@@ -30,11 +30,24 @@ export interface Remark {
   readonly reason: string;
 }
 
-/** A monitor that labels declare. */
-interface Wanted {
+/** A monitor that labels declare, kept as JSON: objects of 5,000 took 10 MB more. */
+export class Wanted {
   readonly key: string;
   readonly found: Found;
-  readonly fields: Json;
+  readonly json: string;
+  /** Keys of the members of a group; null for any other check. */
+  readonly members: readonly string[] | null;
+
+  constructor(key: string, found: Found, fields: Json) {
+    this.key = key;
+    this.found = found;
+    this.json = JSON.stringify(fields);
+    this.members = membersOf(fields);
+  }
+
+  get fields(): Json {
+    return JSON.parse(this.json) as Json;
+  }
 }
 
 /** Collects the monitors that objects declare. What is wrong is listed, and the others go on. */
@@ -85,8 +98,8 @@ export class Findings {
   /** After all objects are read: leaves out those above the limits, and groups with members that are nowhere. */
   finish(): void {
     const bytes = new Map<Found, number>();
-    for (const { found, fields } of this.wanted.values())
-      bytes.set(found, (bytes.get(found) ?? 0) + Buffer.byteLength(JSON.stringify(fields)));
+    for (const { found, json } of this.wanted.values())
+      bytes.set(found, (bytes.get(found) ?? 0) + Buffer.byteLength(json));
     for (const [found, { size }] of this.#parts)
       if (size > mostMonitors)
         this.leaveOut(
@@ -95,10 +108,8 @@ export class Findings {
         );
     for (const [found, size] of bytes)
       if (size > maxObjectBytes) this.leaveOut(found, `its monitors have ${kibOf(size)} as JSON: ${sizeLimit}`);
-    for (const { key, found, fields } of this.wanted.values()) {
-      const unknown = membersOf(fields).find(
-        (one) => !this.wanted.has(one) && !this.kept.has(one) && !this.absent.has(one),
-      );
+    for (const { key, found, members } of this.wanted.values()) {
+      const unknown = members?.find((one) => !this.wanted.has(one) && !this.kept.has(one) && !this.absent.has(one));
       if (unknown === undefined) continue;
       this.wanted.delete(key);
       this.refuse(found, key, `${key}: its member ${unknown.slice(0, 130)} is an unknown monitor of this project`);
@@ -132,8 +143,9 @@ export class Findings {
     const fault = faultIn(key, fields);
     if (fault !== null) return this.refuse(found, key, fault);
     const other = this.wanted.get(key);
-    if (other === undefined) this.wanted.set(key, { key, found, fields });
-    else if (!isDeepStrictEqual(other.fields, fields))
+    const wanted = new Wanted(key, found, fields);
+    if (other === undefined) this.wanted.set(key, wanted);
+    else if (other.json !== wanted.json && !isDeepStrictEqual(other.fields, wanted.fields))
       this.wrong.push(remarkOf(found, `its key ${key} is that of ${other.found.words}, which is older`));
   }
 }
@@ -153,9 +165,9 @@ const remarkOf = ({ words }: Found, reason: string): Remark => ({
 });
 
 /** Keys of the members of a group. */
-function membersOf(fields: Json): string[] {
+function membersOf(fields: Json): string[] | null {
   const { type, members } = asObject(fields["check"]);
-  return type === "group" && Array.isArray(members) ? members.map((one) => String(asObject(one)["monitor"])) : [];
+  return type === "group" && Array.isArray(members) ? members.map((one) => String(asObject(one)["monitor"])) : null;
 }
 
 /** Levels at which fields of a monitor have their names: check.members.0.target_id is the deepest. */

@@ -15,6 +15,7 @@ import {
   PlanReply,
   PlanRequest,
   Projects,
+  SourceReply,
   SourceReport,
 } from "./schema.ts";
 import {
@@ -94,7 +95,8 @@ export const declaredRoutes: Route[] = [
     ...shared,
     summary: "Apply a document",
     description:
-      "Does what the plan says, in one transaction. 409 PLAN_STALE where something that it read has changed, or the " +
+      "Does what the plan says, in one transaction; a document of discovery needs no plan. " +
+      "409 PLAN_STALE where something that it read has changed, or the " +
       "document is another one. Needs the write scope of every kind, and for status pages the role owner.",
     bodyLimit: maxBytes,
     body: ApplyRequest,
@@ -111,9 +113,9 @@ export const declaredRoutes: Route[] = [
     description:
       "What a run of discovery has found, for people; renews or ends the lease of the project. Nothing is declared.",
     body: SourceReport,
-    replies: { 204: null },
+    replies: { 200: SourceReply },
     errors: ["SOURCE_IN_USE"],
-    handle: async ({ ctx, body }) => await reportSource(ctx, body),
+    handle: async ({ ctx, body }) => ok(await reportSource(ctx, body)),
   }),
   route("GET", "/api/v1/config/export", {
     ...shared,

@@ -1135,6 +1135,8 @@ const checks = fc.oneof(
       if (type === "dns" && !check.resolver) delete check.ip_version;
       if (type === "heartbeat" && check.schedule) delete check.period;
       else if (type === "heartbeat") check.period ??= "1h";
+      // A name or a label.
+      if (type === "container") check.name ??= "web";
       return check;
     });
   }),

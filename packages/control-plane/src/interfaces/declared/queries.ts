@@ -20,7 +20,15 @@ export interface ProjectRow {
   source: ReportedSource | null;
 }
 
-type ReportedSource = Required<Omit<SourceReport, "project" | "writer" | "release">> & { at: string };
+/** What a run of discovery has applied, and when. */
+export type Applied = NonNullable<SourceReport["applied"]> & { at: string };
+
+export type ReportedSource = Required<
+  Omit<SourceReport, "project" | "writer" | "release" | "unchanged" | "applied">
+> & {
+  at: string;
+  applied?: Applied;
+};
 
 /** Locks a project against another apply until the transaction ends; makes it where it is new. */
 export async function lockProject(sql: Db, orgId: string, project: string): Promise<void> {
@@ -73,6 +81,25 @@ export async function storeSource(sql: Db, orgId: string, project: string, sourc
   await sql`
     update declared_projects set source = ${sql.json(source as never)}
     where org_id = ${orgId} and project = ${project}`;
+}
+
+/** The report of the last run; null without one. */
+export async function selectSource(sql: Db, orgId: string, project: string): Promise<ReportedSource | null> {
+  return await valueOf<ReportedSource | null>(sql`
+    select source from declared_projects where org_id = ${orgId} and project = ${project}`);
+}
+
+/** Monitors of a project: how many there are, and whether each is as the last apply left it and was found by it. */
+export async function selectCurrent(
+  sql: Db,
+  orgId: string,
+  project: string,
+): Promise<{ count: number; current: boolean }> {
+  return (await firstOf(sql<{ count: number; current: boolean }[]>`
+    select count(*)::int as count,
+      coalesce(bool_and(
+        updated_at <= (managed ->> 'at')::timestamptz and managed ->> 'orphaned_since' is null), true) as current
+    from targets where org_id = ${orgId} and managed ->> 'project' = ${project}`))!;
 }
 
 /** Sources of discovery of all organisations, for the operator. */

@@ -104,7 +104,23 @@ export type PlanRequest = Static<typeof PlanRequest>;
 export const ApplyRequest = Shape("ConfigApplyRequest", "A document whose plan is carried out", {
   project,
   document,
-  plan_token: Type.String({ maxLength: 2000, description: "Of the plan of this document", examples: ["eyJ2Ijox…"] }),
+  plan_token: Type.Optional(
+    Type.String({
+      maxLength: 2000,
+      description: "Of the plan of this document; a document of discovery is planned and applied at once without",
+      examples: ["eyJ2Ijox…"],
+    }),
+  ),
+  max_delete: Type.Optional(
+    nullable(
+      Type.Integer({
+        minimum: 0,
+        maximum: 1_000_000,
+        description: "Without plan_token: most deletions of the apply",
+        examples: [10],
+      }),
+    ),
+  ),
   source: Source,
 });
 export type ApplyRequest = Static<typeof ApplyRequest>;
@@ -122,6 +138,29 @@ export const SourceReport = Shape("ConfigSourceReport", "What a run of discovery
   objects: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: "Objects read", examples: [20] })),
   wrong: Type.Optional(Type.Array(Remark, { maxItems: 100, description: "Objects that are left out" })),
   ignored: Type.Optional(Type.Array(Remark, { maxItems: 100, description: "What has no equivalent" })),
+  applied: Type.Optional(
+    Closed(
+      {
+        digest: Text("Digest of the document, as discovery makes it", "q2hlY2s"),
+        objects: Type.Integer({
+          minimum: 0,
+          maximum: 1_000_000,
+          description: "Monitors of the project after the apply",
+          examples: [20],
+        }),
+      },
+      { description: "What the run has applied" },
+    ),
+  ),
+  unchanged: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description:
+        "Asks whether the document of `applied` is still what was applied: the run then needs no apply. Where it is " +
+        "not, nothing is stored",
+      examples: [false],
+    }),
+  ),
   release: Type.Optional(
     Type.Boolean({
       default: false,
@@ -131,6 +170,11 @@ export const SourceReport = Shape("ConfigSourceReport", "What a run of discovery
   ),
 });
 export type SourceReport = Static<typeof SourceReport>;
+
+export const SourceReply = Shape("ConfigSourceReply", "Whether the document of a run is applied", {
+  current: Type.Boolean({ description: "False: apply the document", examples: [true] }),
+});
+export type SourceReply = Static<typeof SourceReply>;
 
 export const kindNames = ["monitor", "channel", "status_page", "maintenance"] as const;
 export type KindName = (typeof kindNames)[number];

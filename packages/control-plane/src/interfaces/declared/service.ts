@@ -67,18 +67,45 @@ export async function planConfig(ctx: Ctx, request: PlanRequest): Promise<Writte
  * the plan read has changed; PRUNE_LIMIT for too many deletions.
  */
 export async function applyConfig(ctx: Ctx, request: ApplyRequest): Promise<WrittenReply> {
-  const { project, document, plan_token: token, source = null } = request;
+  const { project, document, plan_token: token, source = null, max_delete: maxDelete = null } = request;
   await allowedKinds(ctx, request, "write");
+  if (token === undefined) {
+    if (source === null)
+      throw new AppError("INVALID_BODY", "plan_token is missing: plan the document first.", { field: "/plan_token" });
+    return await applySource(ctx, { project, document, source, maxDelete });
+  }
   const planned = await readToken(ctx, token, project);
   if (planned.document !== (await digestOf(ctx, documentParts(document, source))))
     throw stale("it is of another document");
-  const { prune, maxDelete, state: expected } = planned;
+  const { prune, state: expected } = planned;
   return await inTransaction(ctx, async (tx) => {
     await queries.lockProject(tx.sql, tx.orgId, project);
     await refuseOtherWriter(tx, project, source);
     if (source !== null) await takeLease(tx, project, source.writer);
-    const prepared = await prepare(tx, { project, document, source, prune, maxDelete, access: "write", expected });
+    const prepared = await prepare(tx, {
+      project,
+      document,
+      source,
+      prune,
+      maxDelete: planned.maxDelete,
+      access: "write",
+      expected,
+    });
     return await applyPrepared(tx, prepared);
+  });
+}
+
+/** Plans and applies a document of discovery, in one transaction. */
+async function applySource(
+  ctx: Ctx,
+  request: Pick<PlanRequest, "project" | "document"> & { source: Source; maxDelete: number | null },
+): Promise<WrittenReply> {
+  return await inTransaction(ctx, async (tx) => {
+    const { project, source } = request;
+    await queries.lockProject(tx.sql, tx.orgId, project);
+    await refuseOtherWriter(tx, project, source);
+    await takeLease(tx, project, source.writer);
+    return await applyPrepared(tx, await prepare(tx, { ...request, prune: false, access: "write" }));
   });
 }
 
@@ -301,11 +328,13 @@ export async function listProjects(ctx: Ctx) {
       applied_at: isoOrNull(row.applied_at),
       applied_by: row.applied_by,
       summary: row.summary,
-      ...(row.source === null ? {} : { source: row.source }),
+      ...(row.source === null ? {} : { source: reported(row.source) }),
     })),
     file,
   };
 }
+
+const reported = ({ applied: _, ...source }: queries.ReportedSource) => source;
 
 const mostDrift = 100;
 

@@ -8,7 +8,7 @@ import type { FieldChange } from "./compare.ts";
 import type { Declared } from "./document.ts";
 import type { Stored } from "./match.ts";
 import * as queries from "./queries.ts";
-import type { Source, SourceReport } from "./schema.ts";
+import type { Source, SourceReply, SourceReport } from "./schema.ts";
 
 /*
  * Projects of discovery. What is gone is paused, and deleted after a grace period: since when it is gone is stored, so
@@ -117,18 +117,43 @@ export async function takeLease(tx: Ctx, project: string, writer: string): Promi
   await queries.storeLease(tx.sql, tx.orgId, { project, writer, until: new Date(tx.clock.now() + leaseMs) });
 }
 
+/** Age of an apply after which a document is planned again: channels, regions and quotas may be others. */
+const appliedMs = 60 * minuteMs;
+
 /** Stores what a run of discovery has found, and renews or ends its lease. SOURCE_IN_USE for another writer. */
-export async function reportSource(ctx: Ctx, report: SourceReport): Promise<void> {
+export async function reportSource(ctx: Ctx, report: SourceReport): Promise<SourceReply> {
   requireScope(ctx, "targets:write");
-  const { project, writer, release = false, name, error = null, objects = 0, wrong = [], ignored = [] } = report;
-  await inTransaction(ctx, async (tx) => {
+  const { project, writer, release = false, unchanged = false, applied } = report;
+  const { name, error = null, objects = 0, wrong = [], ignored = [] } = report;
+  return await inTransaction(ctx, async (tx) => {
     await queries.lockProject(tx.sql, tx.orgId, project);
     await refuseOtherWriter(tx, project, { writer });
+    if (release) {
+      await queries.storeLease(tx.sql, tx.orgId, { project, writer, until: null });
+      return { current: false };
+    }
+    const before = unchanged ? await stillApplied(tx, project, applied) : null;
+    if (unchanged && before === null) return { current: false };
     const at = new Date(tx.clock.now()).toISOString();
-    if (!release) await queries.storeSource(tx.sql, tx.orgId, project, { name, error, objects, wrong, ignored, at });
-    if (release) await queries.storeLease(tx.sql, tx.orgId, { project, writer, until: null });
-    else await takeLease(tx, project, writer);
+    const of = before ?? (applied === undefined ? undefined : { ...applied, at });
+    const stored = { name, error, objects, wrong, ignored, at };
+    await queries.storeSource(tx.sql, tx.orgId, project, of === undefined ? stored : { ...stored, applied: of });
+    await takeLease(tx, project, writer);
+    return { current: of !== undefined };
   });
+}
+
+/** The last apply where it was of this document, and nothing has changed since; else null. */
+async function stillApplied(
+  { sql, orgId, clock }: Ctx,
+  project: string,
+  applied: SourceReport["applied"],
+): Promise<queries.Applied | null> {
+  const last = (await queries.selectSource(sql, orgId, project))?.applied;
+  if (last === undefined || last.digest !== applied?.digest) return null;
+  if (clock.now() - Date.parse(last.at) >= appliedMs) return null;
+  const { count, current } = await queries.selectCurrent(sql, orgId, project);
+  return current && count === last.objects ? last : null;
 }
 
 /** State of discovery in words, for the operator. Throws an Error where a source fails or has stopped. */
