@@ -92,6 +92,7 @@ import { cachedReplies } from "./publishing/public/cached-replies.ts";
 import { customDomains } from "./publishing/public/domains.ts";
 import { logoFiles } from "./publishing/public/logo-files.ts";
 import { enterPages } from "./publishing/public/enter-pages.ts";
+import { mirrorPagesOfConsole } from "./publishing/public/mirror/pages.ts";
 import { publicPages } from "./publishing/public/pages.ts";
 import { followPageWrites } from "./publishing/public/service.ts";
 import { shareViewRoutes } from "./publishing/public/share-api.ts";
@@ -238,6 +239,7 @@ const pageLists = (providers: Providers, offered: readonly Scope[]) =>
     channelLinkPages,
     channelsPages,
     statusPagesPages,
+    mirrorPagesOfConsole,
     reportPages(listTags),
     signInPages(providers),
     authPages,

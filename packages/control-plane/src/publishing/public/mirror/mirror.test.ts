@@ -13,7 +13,7 @@ import { addIncident, newTarget, setStatus } from "../../../testing/scene.ts";
 import { newOrg, openWorld } from "../../../testing/world.ts";
 import { setPublished } from "../../publications/service.ts";
 import { addComponent, createPage, deletePage, setLogo, updatePage } from "../../status-pages/service.ts";
-import { checkMirrors, isMirrorDue, mirrorInWords, mirrorPages } from "./service.ts";
+import { checkMirrors, copiesOf, isMirrorDue, mirrorInWords, mirrorPages } from "./service.ts";
 import { signed } from "./signature-v4.ts";
 
 const world = await openWorld(t);
@@ -136,6 +136,7 @@ t.test("a page is copied with every language, its links lead to files, and nothi
     "while nothing changes, once a minute",
   );
   t.match(JSON.parse(readFileSync(join(folder, "heartbeat.json"), "utf8")).at, /^2026-11-20T13:/);
+  matchObject(t, await copiesOf({ ...acme, config: system.config }, page), [{ kind: "Folder", problem: null }]);
   t.match(await mirrorInWords(system), /^languages at .*, last update \d+ s ago$/);
   await sql`update incidents set public_title = 'Another title' where id = ${incident}`;
   await event(incident);
@@ -188,6 +189,7 @@ t.test("what is not public any more leaves", async (t) => {
   await look(system);
   isGone("deleted");
   const globex = await newOrg(world.system);
+  t.strictSame(await copiesOf({ ...globex, config: system.config }, page), []);
   await createPage(globex, { slug: "gone", name: "Page of Globex" });
   await look(system);
   t.notMatch(shown(), /Globex/, "a page of another organisation with that name is not copied");

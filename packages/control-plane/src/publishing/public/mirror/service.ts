@@ -2,7 +2,7 @@ import { Semaphore } from "@statusmesh/shared/semaphore";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { destinationOf, type MirrorTarget } from "../../../config/mirror-keys.ts";
 import type { Config } from "../../../config/config.ts";
-import type { System } from "../../../platform/context.ts";
+import { type Ctx, requireScope, type System } from "../../../platform/context.ts";
 import { hostUrl, pageUrl } from "../../../platform/http/page-host.ts";
 import type { Language } from "../../languages/schema.ts";
 import { languageOf } from "../../languages/service.ts";
@@ -169,6 +169,28 @@ export async function mirrorInWords(system: Pick<System, "sql" | "clock" | "conf
   const words = states.map((state) => state.words).join("; ");
   if (states.some(({ fine }) => !fine)) throw new Error(words);
   return words;
+}
+
+/** A copy as the organisation of its page sees it: destination and errors are the operator's. */
+export interface Copy {
+  kind: "S3 bucket" | "Folder";
+  problem: string | null;
+  writtenAt: Date | null;
+  beatAt: Date | null;
+}
+
+/** The copies of a page of the organisation. */
+export async function copiesOf(ctx: Ctx, pageId: string): Promise<Copy[]> {
+  requireScope(ctx, "status_page:read");
+  const rows = await rowsOf(ctx);
+  return ctx.config.mirror.targets.flatMap((target) => {
+    const row = rows.get(destinationOf(target));
+    if (row?.page_id !== pageId || row.org_id !== ctx.orgId) return [];
+    const { error, beat_at: beatAt, written_at: writtenAt } = row;
+    const isLate = beatAt !== null && ctx.clock.now() - beatAt.getTime() > silentMs;
+    const problem = error !== null || isLate ? "Cannot be written" : beatAt === null ? "The page is not public" : null;
+    return [{ kind: target.s3 === undefined ? "Folder" : "S3 bucket", problem, writtenAt, beatAt } as const];
+  });
 }
 
 /** `statusmesh mirror --check`: reads every file of the copies back. Prints a line each; false where one differs. */
