@@ -437,9 +437,8 @@ t.test("the console", async (t) => {
     await page.waitForURL("**/channels/*/edit#use");
     await page.getByText("Never tested").waitFor();
     t.equal(await page.getByLabel("Default for new monitors").isChecked(), true, "the first one is the default");
-    await page.getByRole("button", { name: "Apply to existing monitors" }).click();
-    await page.getByRole("dialog").getByRole("button", { name: "Apply to existing monitors" }).click();
     await page.getByText("Used by 1 monitor.").waitFor();
+    t.equal(await page.getByLabel("Notify it about the monitors that exist").count(), 0, "the first one only");
     await page.getByLabel("Replace destination").check();
     await page.getByLabel("URL", { exact: true }).fill(`https://127.0.0.1:${await freePort()}/typed`);
     const tested = page.waitForRequest("**/api/v1/notification-channels/test");

@@ -146,6 +146,8 @@ async function submit(form) {
     showFaults([fault]);
     return;
   }
+  // The first channel is offered to the monitors that exist.
+  if (form.elements.apply?.checked) await call("POST", `${split(form.dataset.api)[1]}/${saved.id}/apply`);
   if (form.dataset.switch !== undefined) await call("POST", `/api/v1/orgs/${saved.id}/switch`);
   if (form.dataset.next === "refresh") {
     say("Saved.");
