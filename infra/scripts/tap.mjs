@@ -73,10 +73,11 @@ export function testFiles({ all, named = false }) {
 
 /**
  * Resolves to the exit code and to the numbers of assertions that passed, failed and were skipped. A file that fails is
- * run again, alone, after the others; when it passes then, its first failure does not count, and a line FLAKY names it.
- * `cwd` is the folder that the files are named from.
+ * run again, alone, after the others, and its output is that of the second run, whose stacks have the lines of the
+ * sources. When it passes then, its first failure does not count, and a line FLAKY names it. `cwd` is the folder that
+ * the files are named from. With `name` only tests whose name matches this expression run.
  */
-export async function runTests(files, cwd = root) {
+export async function runTests(files, cwd = root, { name } = {}) {
   const programOf = cwd === root && files.length >= bundledFrom ? await bundleTests(files) : null;
   const browser = await sharedBrowser(files);
   const env = {
@@ -84,13 +85,14 @@ export async function runTests(files, cwd = root) {
     TAP: "1",
     TAP_TIMEOUT: String(fileTimeoutSecs),
     TMPDIR: temporaryFolder(),
+    ...(name === undefined ? {} : { TAP_GREP: name }),
     ...(programOf === null ? {} : { SM_TEST_BUNDLES: join(root, bundleFolder) }),
     ...browser?.env,
   };
   const databaseFailure = await failureOfServer(env.TMPDIR);
   const queue = longestFirst(files, cwd);
-  const openRunner = () =>
-    programOf === null ? { run: (file) => runAlone(file, { cwd, env }), end() {} } : openWorker(programOf, env);
+  const alone = { run: (file) => runAlone(file, { cwd, env }), end() {} };
+  const openRunner = () => (programOf === null ? alone : openWorker(programOf, env));
   const runAll = async (from) => {
     const [done, runner] = [[], openRunner()];
     for (let file = from.shift(); file !== undefined; file = from.shift()) {
@@ -102,12 +104,17 @@ export async function runTests(files, cwd = root) {
   };
   const results = (await Promise.all(Array.from({ length: concurrency }, () => runAll(queue)))).flat();
   const broken = results.filter(({ ok }) => !ok);
-  const repeated = broken.length > mostRepeated || databaseFailure.reason !== null ? [] : broken;
-  for (const first of repeated) {
-    console.log(`again  ${first.file}`);
-    const [again] = await runAll([first.file]);
-    if (again.ok) console.log(`FLAKY  ${first.file}: failed once, passed when repeated`);
-    Object.assign(first, { ok: again.ok, passed: first.passed + again.passed, failed: again.failed });
+  const repeats = broken.length <= mostRepeated && databaseFailure.reason === null;
+  for (const first of broken) {
+    if (repeats) {
+      console.log(`again  ${first.file}`);
+      const again = await shown(first.file, alone, databaseFailure);
+      if (again.ok) console.log(`FLAKY  ${first.file}: failed once, passed when repeated`);
+      const { ok, failed, text } = again;
+      Object.assign(first, { ok, failed, passed: first.passed + again.passed, text: ok ? first.text : text });
+    }
+    // Without the passed assertions.
+    console.log(first.text.replaceAll(/^\s*(?:(?:ok \d.*|# Subtest: .*)?\n)/gm, ""));
   }
   await browser?.server.close();
   if (cwd === root) keepTimes(results);
@@ -168,16 +175,14 @@ async function shown(file, runner, databaseFailure) {
   const ms = performance.now() - started;
   const { pass = 0, fail = 0, skip = 0 } = counts;
   const ok = ended && fail === 0 && pass + skip > 0;
-  if (!ok && databaseFailure.explains()) return { file, ms, ok, passed: pass, failed: 1, skipped: skip };
-  // Without the passed assertions.
-  if (!ok) for (const line of text.split("\n")) if (line.trim() !== "" && !/^\s*ok \d+/.test(line)) console.log(line);
+  if (!ok && databaseFailure.explains()) return { file, ms, ok, passed: pass, failed: 1, skipped: skip, text: "" };
   console.log(`${ok ? "ok" : "FAILED"}  ${file}  ${(ms / 1000).toFixed(1)} s, cpu ${cpuSecs.toFixed(1)} s`);
-  return { file, ms, ok, passed: pass, failed: ok ? 0 : fail || 1, skipped: skip };
+  return { file, ms, ok, passed: pass, failed: ok ? 0 : fail || 1, skipped: skip, text };
 }
 
-/** Runs one file in a process of its own. */
+/** Runs one file in a process of its own; source maps give its stacks the lines of the sources. */
 async function runAlone(file, { cwd, env }) {
-  const args = ["--import", cpuTime, file];
+  const args = ["--enable-source-maps", "--import", cpuTime, file];
   const child = spawn(process.execPath, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
   const killer = setTimeout(() => child.kill("SIGKILL"), (fileTimeoutSecs + 20) * 1000);
   const output = outputOf(child);

@@ -1,5 +1,6 @@
 // npm test: the tests of the packages and of the contracts; --all (npm run test:all) adds journeys and faults; with
-// words after -- the files of every tier whose path contains one of them. --watch runs them after every change.
+// words after -- the files of every tier whose path contains one of them; --name "resends" only the tests of these
+// files whose name matches. --watch runs them after every change.
 // A program of SM_TEST_REQUIRE (its words are in docs/testing.md) that is missing is a failure; otherwise its tests are
 // skipped.
 import { spawnSync } from "node:child_process";
@@ -10,10 +11,14 @@ import { prepare, root } from "./prepare.mjs";
 
 const { values, positionals: words } = parseArgs({
   allowPositionals: true,
-  options: { all: { type: "boolean", default: false }, watch: { type: "boolean", default: false } },
+  options: {
+    all: { type: "boolean", default: false },
+    name: { type: "string" },
+    watch: { type: "boolean", default: false },
+  },
 });
 
-if (values.watch) watch(words);
+if (values.watch) watch();
 else await run();
 
 async function run() {
@@ -28,16 +33,21 @@ async function run() {
     console.error(words.length === 0 ? "There are no tests." : `No test file has ${words.join(" or ")} in its path.`);
     process.exit(1);
   }
-  const outcome = await runTests(files);
+  const outcome = await runTests(files, root, { name: values.name });
+  if (values.name !== undefined && outcome.passed + outcome.failed === 0) {
+    console.error(`No test of these files has a name that matches ${values.name}.`);
+    process.exit(1);
+  }
   if (outcome.skipped > 0) console.log(`${outcome.skipped} skipped`);
   console.log(verdict(outcome));
   process.exit(outcome.code);
 }
 
 /** Runs this script in a process of its own after every change of a source, a view, an asset or a migration. */
-function watch(words) {
+function watch() {
+  const args = process.argv.slice(1).filter((argument) => argument !== "--watch");
   const again = () => {
-    spawnSync(process.execPath, [process.argv[1], ...words], { stdio: "inherit" });
+    spawnSync(process.execPath, args, { stdio: "inherit" });
     console.log("waiting for a change; Ctrl-C ends");
   };
   let timer;
