@@ -2,7 +2,8 @@ import { newId } from "@statusmesh/shared/ids";
 import { circuitOpen } from "@statusmesh/shared/checks";
 import type { Cause, CheckStatus } from "@statusmesh/shared/result";
 import type { System } from "../../platform/context.ts";
-import { commitBehind, type Db, type Ids } from "../../platform/db/sql.ts";
+import { commitBehind } from "../../platform/db/driver.ts";
+import type { Db, Ids } from "../../platform/db/sql.ts";
 import { forEachInTurns } from "../../platform/process/turns.ts";
 import { bySlot, evaluate, type Evaluation, type Refuted } from "./replay.ts";
 import {

@@ -1,23 +1,5 @@
-import type { Socket } from "node:net";
 import type { Sql } from "postgres";
-
-/** A connection of the patched client (infra/patches). */
-export interface Connection {
-  peek(): {
-    readonly socket: Socket | null;
-    /** What it waits for: the running query, and that for which it is being opened. */
-    readonly query: object | null;
-    readonly initial: object | null;
-    /** Of the last byte from the server, on the clock of `performance.now()`. */
-    readonly lastRead: number;
-  };
-  /** Sends a cancel request for the running query, on a separate connection. */
-  cancelRunning(): void;
-  /** Closes it after its running queries. */
-  end(): Promise<void>;
-  /** Time limit of a transaction that has its own, seconds; 0 for none, null or absent for the default. */
-  patience?: number | null;
-}
+import { type Connection, connectionsOf } from "./driver.ts";
 
 /** Time without a byte from the server while a reply is outstanding, ms; otherwise 0. */
 export function silenceOf(connection: Connection): number {
@@ -30,12 +12,6 @@ export const sever = (connection: Connection): void =>
   void connection
     .peek()
     .socket?.destroy(Object.assign(new Error("the database does not answer"), { code: "CONNECTION_SILENT" }));
-
-export const connectionsOf = (sql: Sql): readonly Connection[] =>
-  (sql as unknown as { connections(): Connection[] }).connections();
-
-/** The single-connection client that runs LISTEN for a pool; undefined before the first listener. */
-export const listenerOf = (sql: Sql): Sql | undefined => (sql as unknown as { listener(): Sql | undefined }).listener();
 
 export interface BeatOptions {
   /** Ticks of `tickMs` without an answer after which a connection is silent. */

@@ -2,14 +2,13 @@ import { once } from "node:events";
 import * as net from "node:net";
 import { constants, PerformanceObserver } from "node:perf_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
-import postgres, { type Sql } from "postgres";
+import type { Sql } from "postgres";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { until } from "../../testing/clock.ts";
 import { openTestDatabase, type Teardown } from "../../testing/database.ts";
-import { connectionsOf } from "./beats.ts";
+import { commitBehind, connectionsOf, openClient } from "./driver.ts";
 import { openPool } from "./connect.ts";
-import { commitBehind } from "./sql.ts";
 
 /* Changes of infra/patches to the database client. Each test fails with the published client. */
 
@@ -260,7 +259,7 @@ t.test("a connection that ends while it asks for the types of arrays", async (t)
     });
   });
   const options = { host: "127.0.0.1", port: proxy.port, database, username, password: pass, max: 1 };
-  const client = postgres(options as unknown as { database: string });
+  const client = openClient(options);
   t.teardown(() => client.end({ timeout: 0 }));
   t.equal(await client`select 1`.then(() => "ok", codeOf), "57P01", "the query that opened it learns why");
   t.strictSame([...(await client`select ${[1, 2]}::int[] as list`)], [{ list: [1, 2] }]);
@@ -315,7 +314,7 @@ t.test("of several hosts the first that takes writes is used, and tried first fr
       port: ports,
       target_session_attrs: "read-write",
     };
-    const client = postgres(options as unknown as { database: string });
+    const client = openClient(options);
     t.teardown(() => client.end({ timeout: 0 }));
     return client;
   };

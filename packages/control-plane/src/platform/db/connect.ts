@@ -1,6 +1,6 @@
-import postgres, { type ISql, type Options, type PostgresType, type Sql } from "postgres";
+import type { ISql, Options, PostgresType, Sql } from "postgres";
 import { type DatabaseAddress, parseUrl } from "./address.ts";
-import type { Connection } from "./beats.ts";
+import { connectionOf, openClient } from "./driver.ts";
 
 export type { DatabaseAddress } from "./address.ts";
 
@@ -56,16 +56,16 @@ export function openPool(
       numeric: { to: 1700, from: [1700], serialize: String, parse: Number },
     },
   };
-  // The type parameter would add helpers for custom types; a plain Sql is all that callers need.
-  if ("path" in address) return postgres({ ...options, ...address }) as unknown as Sql;
+  if ("path" in address) return openClient({ ...options, ...address });
   const { single, hosts } = parseUrl(address);
-  return postgres(single.href, {
+  const several = {
     ...options,
     ...(hosts.length === 0 ? {} : { host: hosts.map(({ host }) => host), port: hosts.map(({ port }) => port) }),
     connect_timeout: connectMs / 1000 / Math.max(1, hosts.length),
     // StatusMesh needs a server that takes writes, not a standby. The URL may set another value.
     ...(single.searchParams.has("target_session_attrs") ? {} : { target_session_attrs: "read-write" }),
-  } as unknown as typeof options) as unknown as Sql;
+  };
+  return openClient(several, single.href);
 }
 
 /**
@@ -98,15 +98,8 @@ export function openSession(pool: Sql): Sql {
 
 /** Returns a client with one connection of its own to the address of `pool`. The caller ends it. */
 export function openLikewise({ options: own }: Sql, settings: Readonly<Record<string, string>> = {}): Sql {
-  // The client accepts its own parsed options, as its `listen` does; the declared types do not include that.
-  const options = {
-    ...own,
-    max: 1,
-    idle_timeout: 0,
-    refusal: undefined,
-    connection: { ...own.connection, ...settings },
-  };
-  return postgres(options as unknown as Options<Record<string, PostgresType>>) as unknown as Sql;
+  const connection = { ...own.connection, ...settings };
+  return openClient({ ...own, max: 1, idle_timeout: 0, refusal: undefined, connection });
 }
 
 /**
@@ -115,6 +108,6 @@ export function openLikewise({ options: own }: Sql, settings: Readonly<Record<st
  */
 export async function allowTime(tx: ISql, ms: number): Promise<void> {
   await tx`select set_config('statement_timeout', ${String(ms)}, true)`;
-  const { connection } = tx as unknown as { connection?: Connection };
+  const connection = connectionOf(tx);
   if (connection !== undefined) connection.patience = ms === 0 ? 0 : ms / 1000 + 5;
 }

@@ -1,12 +1,13 @@
 import { spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import postgres, { type Sql } from "postgres";
+import type { Sql } from "postgres";
 import { minuteMs } from "@statusmesh/shared/time";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { Log } from "../process/log.ts";
 import { StartupError } from "../../config/startup-error.ts";
 import type { DatabaseAddress } from "./connect.ts";
+import { openClient } from "./driver.ts";
 import type { Binaries } from "./embedded-binaries.ts";
 import { secureStopped } from "./embedded-access.ts";
 import type { Folder } from "./embedded-access.ts";
@@ -133,7 +134,7 @@ async function stopServer(pgdata: string, launched: Launched | null, log: Log): 
 /** Returns a connection; null when the server does not run, is starting or is stopping. */
 async function tryConnect(path: string, password: () => string, onLoss: () => void): Promise<Sql | null> {
   let established = false;
-  const sql = postgres({
+  const sql = openClient({
     path,
     username: superuser,
     password,
@@ -154,7 +155,7 @@ async function tryConnect(path: string, password: () => string, onLoss: () => vo
   try {
     await sql`select 1`;
     established = true;
-    return sql as unknown as Sql;
+    return sql;
   } catch (error) {
     await sql.end({ timeout: 0 });
     const { code = "" } = error as { code?: string };

@@ -1,7 +1,7 @@
 import { finished } from "node:stream/promises";
 import type { Fragment, PendingQuery, Row, Sql, TransactionSql } from "postgres";
 import { forEachInTurns } from "../process/turns.ts";
-import type { Connection } from "./beats.ts";
+import { connectionOf } from "./driver.ts";
 
 /** Where a query runs: the pool, or the one connection of an open transaction. */
 export type Db = Sql | TransactionSql;
@@ -152,7 +152,7 @@ export async function copyIn<T>(
   // The client would send a CopyFail when the stream closes, also after its end.
   Object.assign(stream, { _destroy: (error: Error | null, done: (error: Error | null) => void) => done(error) });
   // Without it TCP keeps the end of the data back until the server has acknowledged the data: 40 ms.
-  (sql as unknown as { connection?: Connection }).connection?.peek().socket?.setNoDelay();
+  connectionOf(sql)?.peek().socket?.setNoDelay();
   const written = finished(stream);
   stream.end(lines.join(""));
   await written;
@@ -163,12 +163,6 @@ const fieldOf = (value: CopyValue): string =>
 
 const special = /[\\\t\n\r]/g;
 const escapes: Record<string, string> = { "\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r" };
-
-/**
- * Sends COMMIT behind the statements that the transaction sends in this turn of the event loop, without waiting for
- * their replies. Where one of them fails, it rolls back, and the transaction throws that error. Nothing may follow.
- */
-export const commitBehind = (tx: Db): void => (tx as unknown as { commit(): void }).commit();
 
 /** Resolves when the server has answered the shortest query. */
 export async function ping(sql: Db): Promise<void> {

@@ -2,7 +2,8 @@ import type { Sql } from "postgres";
 import type { Clock } from "../process/clock.ts";
 import type { Log } from "../process/log.ts";
 import { pause } from "../process/pause.ts";
-import { type Beat, beat, connectionsOf, listenerOf, sever, silenceOf } from "./beats.ts";
+import { type Beat, beat, sever, silenceOf } from "./beats.ts";
+import { connectionsOf, listenerOf, refuseWith } from "./driver.ts";
 import { openLikewise, statementTimeoutMs } from "./connect.ts";
 import { failureAnswer, failureOf, type DatabaseProblem } from "./failures.ts";
 import { ping } from "./sql.ts";
@@ -91,11 +92,10 @@ export function watchDatabase(
 
 /** The client asks before each query, which fails with the reason while the database is away. */
 function refuseWhile(pool: Sql, problem: () => DatabaseProblem | null): void {
-  const refusal = (): Error | null => {
+  refuseWith(pool, () => {
     const present = problem();
     return present === null ? null : Object.assign(new Error(present.reason), { code: "DATABASE_AWAY" });
-  };
-  (pool.options as unknown as { refusal: typeof refusal }).refusal = refusal;
+  });
 }
 
 /** Decides from heartbeats whether the database is away, and logs when that begins and ends. */
