@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { exponentialMs, jitteredMs } from "@statusmesh/shared/backoff";
 import { isRow, list, type Row, row, text } from "@statusmesh/shared/foreign/values";
 import { parsedJson } from "@statusmesh/shared/json";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
@@ -140,8 +141,9 @@ export class Kubernetes implements Source {
         }
       }
       failures = performance.now() - since > 10_000 ? 0 : failures + 1;
-      const waitMs = Math.min(30_000, this.#pauseMs * 2 ** Math.min(failures, 6));
-      await sleep(waitMs * (0.5 + Math.random() / 2), undefined, { signal }).catch(() => undefined);
+      await sleep(jitteredMs(exponentialMs(failures, this.#pauseMs, 30_000)), undefined, { signal }).catch(
+        () => undefined,
+      );
     }
   }
 

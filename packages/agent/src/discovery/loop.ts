@@ -1,3 +1,4 @@
+import { exponentialMs, jitteredMs } from "@statusmesh/shared/backoff";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { minuteMs, secondMs } from "@statusmesh/shared/time";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -23,9 +24,6 @@ export const usualPace: Pace = {
   mostRetryMs: minuteMs,
 };
 
-/** Between half and the whole of a time, so that many that lost one server do not return together. */
-const jittered = (ms: number): number => ms * (0.5 + Math.random() / 2);
-
 /**
  * Runs cycles until the signal aborts: at once, after events, and every few minutes. `cycle` resolves to null where it
  * failed.
@@ -50,7 +48,7 @@ export async function discoverUntil(
     failures = outcome === null ? failures + 1 : 0;
     const waitMs =
       outcome === null
-        ? jittered(Math.min(pace.mostRetryMs, pace.retryMs * 2 ** Math.min(failures - 1, 10)))
+        ? jitteredMs(exponentialMs(failures - 1, pace.retryMs, pace.mostRetryMs))
         : (outcome.summary["orphaned"] ?? 0) > 0
           ? pace.goneMs
           : pace.everyMs;
@@ -87,8 +85,8 @@ async function follow(
       last = message;
     }
     failures = performance.now() - since > pace.mostRetryMs ? 0 : failures + 1;
-    const waitMs = Math.min(pace.mostRetryMs, pace.retryMs * 2 ** Math.min(failures, 10));
-    await sleep(jittered(waitMs), undefined, { signal }).catch(() => undefined);
+    const waitMs = jitteredMs(exponentialMs(failures, pace.retryMs, pace.mostRetryMs));
+    await sleep(waitMs, undefined, { signal }).catch(() => undefined);
     changed();
   }
 }

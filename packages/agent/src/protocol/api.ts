@@ -1,4 +1,5 @@
 import { Pool } from "undici";
+import { exponentialMs, jitteredMs } from "@statusmesh/shared/backoff";
 import { asObject, parsedJson } from "@statusmesh/shared/json";
 import { messageOf } from "@statusmesh/shared/thrown";
 
@@ -157,10 +158,8 @@ function reasonOf(error: unknown): string {
 }
 
 /** Backoff before attempt `n` (from 0): doubled, capped, with jitter so that a fleet does not return at once. */
-export function backoffMs(attempt: number, firstMs: number, maxMs: number, random: () => number = Math.random): number {
-  const full = Math.min(maxMs, firstMs * 2 ** Math.min(attempt, 20));
-  return full / 2 + (full / 2) * random();
-}
+export const backoffMs = (attempt: number, firstMs: number, maxMs: number, random?: () => number): number =>
+  jitteredMs(exponentialMs(attempt, firstMs, maxMs), random);
 
 /** Backoff while only a person can end the refusal. */
 const slowRetryMs = 60_000;

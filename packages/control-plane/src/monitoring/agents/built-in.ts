@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
+import { exponentialMs } from "@statusmesh/shared/backoff";
 import { newToken } from "../../platform/crypto/token.ts";
 import type { Log } from "../../platform/process/log.ts";
 
@@ -75,7 +76,7 @@ export function startBuiltInAgent(options: {
       });
       if (stopping) return;
       if (performance.now() - started > 60_000) failures = 0;
-      const pause = Math.min(30_000, 500 * 2 ** failures);
+      const pause = exponentialMs(failures, 500, 30_000);
       log.error({ code, again_in_ms: pause }, "the built-in agent ended, starting it again");
       await sleep(pause);
     }

@@ -1,3 +1,4 @@
+import { exponentialMs } from "@statusmesh/shared/backoff";
 import { hash32, phaseMs } from "@statusmesh/shared/schedule";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
@@ -103,7 +104,7 @@ async function packNextDay(system: System, sizes: PackSizes, signal?: AbortSigna
 
 /** When a day that did not match is packed again, Unix ms: after 10 minutes, 20, 40, at most a day. */
 const retryAt = ({ mismatches, packed_at: at }: queries.PackProgress): number =>
-  mismatches === 0 ? -Infinity : at.getTime() + Math.min(mismatchMs * 2 ** (mismatches - 1), dayMs);
+  mismatches === 0 ? -Infinity : at.getTime() + exponentialMs(mismatches - 1, mismatchMs, dayMs);
 
 /**
  * Targets in the order in which they run: results of neighbours arrive together and share pages of the table, so that a

@@ -1,4 +1,5 @@
 import type { ISql, Options, PostgresType, Sql } from "postgres";
+import { exponentialMs } from "@statusmesh/shared/backoff";
 import { type DatabaseAddress, parseUrl } from "./address.ts";
 import { connectionOf, openClient } from "./driver.ts";
 
@@ -35,7 +36,7 @@ export function openPool(
     // answers a job every few seconds stays, for a new one reads the catalogs and plans every statement again.
     idle_timeout: 20,
     connect_timeout: connectMs / 1000,
-    backoff: (retries: number) => Math.min(0.05 * 2 ** retries, 1),
+    backoff: (retries: number) => exponentialMs(retries, 50, 1_000) / 1000,
     ...(pooled ? transactionPooling : {}),
     connection: {
       application_name: "statusmesh",

@@ -1,3 +1,4 @@
+import { exponentialMs } from "@statusmesh/shared/backoff";
 import type { Log } from "../process/log.ts";
 
 export type RedisClient = Awaited<ReturnType<typeof clientOf>>;
@@ -29,7 +30,7 @@ const clientOf = async (url: string) =>
     socket: {
       connectTimeout: connectMs,
       socketTimeout: silentMs,
-      reconnectStrategy: (retries: number) => Math.min(50 * 2 ** Math.min(retries, 10), slowestRetryMs),
+      reconnectStrategy: (retries: number) => exponentialMs(retries, 50, slowestRetryMs),
     },
   });
 
