@@ -1,6 +1,6 @@
 import { capSetting, circuitOpen, detailsOf, errorInWords, isGroup, kindOf } from "@statusmesh/shared/checks";
 import type { SilentRegion } from "../agents/service.ts";
-import { causeError, causeName, namesOf } from "../../platform/html/causes.ts";
+import { commonError, causeName, namesOf } from "../../platform/html/causes.ts";
 import { capital, list, number, plural } from "../../platform/html/format.ts";
 import type { Explanation } from "../../alerting/incidents/schema.ts";
 import type { RegionPolicy } from "./schema.ts";
@@ -186,7 +186,7 @@ function causesOverview({ items, causes, grouped, counts }: OverviewInput, tone:
   const [first, ...next] = causes.slice(0, 3);
   const unnamed = grouped.causes - 1 - next.length;
   const rest = [
-    `${causeOthers(first!)}${first!.error === null ? "" : `: ${causeError(first!)}`}.`,
+    `${causeOthers(first!)}${first!.error === null ? "" : `: ${commonError(first!)}`}.`,
     ...next.map((cause) => `${causeLead(cause)}${causeOthers(cause)}.`),
     ...(unnamed > 0 ? [`${plural(unnamed, "more cause")}.`] : []),
   ];

@@ -24,7 +24,7 @@ export const withRegionName = <L extends { cause: Cause }>(line: L, nameOf: (id:
  */
 export function causeTitle(line: { cause: Cause; error: string | null; sameError: boolean }): string {
   const { kind, value } = line.cause;
-  const error = causeError(line);
+  const error = commonError(line);
   if (kind === "error" || error === null) return causeName(line.cause);
   return kind === "tag" ? `${capital(error)} for most of tag ${value}` : `${causeName(line.cause)}: ${error}`;
 }
@@ -34,7 +34,7 @@ export const shareOf = ({ count, total }: { count: number; total: number | null 
   total === null ? plural(count, noun) : `${number(count)} of ${plural(total, "monitor")} failing`;
 
 /** The error of a line, for people: `connection refused`, `mostly connection refused`; null without one. */
-export const causeError = ({ error, sameError }: { error: string | null; sameError: boolean }): string | null =>
+export const commonError = ({ error, sameError }: { error: string | null; sameError: boolean }): string | null =>
   error === null ? null : `${sameError ? "" : "mostly "}${errorInWords(error).replace(/\.$/, "")}`;
 
 /** `API, Shop, Login and 877 more`, from the first names and the number of all. */
