@@ -1,5 +1,5 @@
 import { deliveriesChannel } from "./outbox-queries.ts";
-import { arrayOf, columnOf, countOf, type Db, firstOf, rowOf } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, commitsEarly, countOf, type Db, firstOf, rowOf } from "../../platform/db/sql.ts";
 import type { AlertEvent, Severity } from "../channels/schema.ts";
 import type { ClaimedDelivery } from "./claim-queries.ts";
 
@@ -34,9 +34,15 @@ export interface AlertState {
 
 type Pair = Pick<ClaimedDelivery, "incident_id"> & { channel_id: string };
 
-/** Locks a channel until the transaction ends. False where it was deleted. */
+/**
+ * Locks a channel until the transaction ends, which commits early: the attempt, recorded later, keeps it. False where
+ * the channel was deleted.
+ */
 export async function lockChannel(sql: Db, channelId: string): Promise<boolean> {
-  return (await firstOf(sql`select id from channels where id = ${channelId} for no key update`)) !== null;
+  return (
+    (await firstOf(sql`
+    select id, ${commitsEarly(sql)} from channels where id = ${channelId} for no key update`)) !== null
+  );
 }
 
 /** The message that a leased delivery belongs to; undefined where its lease was lost. */

@@ -1,6 +1,6 @@
 import type { Notice } from "../channels/schema.ts";
 import type { StoredChannel } from "../channels/service.ts";
-import { anyOf, type Db, freePlaces, valueOf } from "../../platform/db/sql.ts";
+import { anyOf, commitsEarly, type Db, freePlaces, valueOf } from "../../platform/db/sql.ts";
 import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
 
 export interface Acknowledgement {
@@ -216,6 +216,8 @@ const beginRounds = (sql: Db, at: Date, { secs }: RoundRules) => sql`
  *
  * The conditions are repeated: the ranking reads a snapshot, and a row that another process has finished since is
  * checked again when it is locked.
+ *
+ * The claim commits early: without it, as with a lease that ends, a message leaves again whose attempt is not recorded.
  */
 export async function claimDeliveries(sql: Db, limits: ClaimLimits): Promise<ClaimedDelivery[]> {
   const { room, rounds, now, leasedUntil } = limits;
@@ -254,9 +256,10 @@ export async function claimDeliveries(sql: Db, limits: ClaimLimits): Promise<Cla
         and (not due.begins or exists (select from first_rounds b where b.channel_id = d.channel_id
                                        union all select from next_rounds b where b.channel_id = d.channel_id))
       returning d.id, d.org_id, d.incident_id, d.channel_id, d.channel_name, d.notice, d.message_id,
-                d.attempt_count - d.attempts_before as attempts, d.leased_until
+                d.attempt_count - d.attempts_before as attempts, d.leased_until, ${commitsEarly(sql)}
     )
-    select leased.*, due.begins, due.host_key, due.channel, (
+    select leased.id, leased.org_id, leased.incident_id, leased.channel_id, leased.channel_name, leased.notice,
+      leased.message_id, leased.attempts, leased.leased_until, due.begins, due.host_key, due.channel, (
       select jsonb_build_object('at', i.acknowledged_at, 'actor_type', e.actor_type, 'name', e.actor_name,
         'channel_type', e.detail ->> 'channel_type', 'person', e.detail ->> 'person')
       from incidents i join incident_events e on e.incident_id = i.id and e.kind = 'acknowledged'

@@ -82,6 +82,12 @@ export async function valueOf<T>(query: PendingQuery<Row[]>): Promise<T> {
   return value ?? (null as T);
 }
 
+/**
+ * SQL, in a column: the transaction commits without waiting for the disk. Others see it at once and a killed process of
+ * ours loses nothing; a crash of the database may undo it as a whole.
+ */
+export const commitsEarly = (sql: Db) => sql`set_config('synchronous_commit', 'off', true)`;
+
 /** True when a statement has changed, locked or found a row. */
 export const affectsRow = async (statement: PendingQuery<Row[]>): Promise<boolean> => (await statement).count > 0;
 
