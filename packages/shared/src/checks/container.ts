@@ -3,11 +3,15 @@ import { AppError } from "../errors.ts";
 import { described, nullable, Shape } from "../shapes.ts";
 import { type CheckKind, nullableText, timeout } from "./kind.ts";
 
+const containerName = Type.String({
+  pattern: "^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$",
+  expects: "Use the name of a container: letters, digits, dot, hyphen and underscore",
+});
+
 export const ContainerCheck = Shape("ContainerCheck", "State and health of a container of Docker or podman", {
   type: Type.Literal("container"),
-  name: Type.Union([Type.String({ pattern: "^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,254}$" }), Type.Null()], {
+  name: Type.Union([containerName, Type.Null()], {
     default: null,
-    expects: "Use the name of a container: letters, digits, dot, hyphen and underscore",
     description: "Name or id of the container; null where label chooses it",
     examples: ["immich-server"],
     form: { label: "Container", hint: "Its name or id.", placeholder: "immich-server" },
