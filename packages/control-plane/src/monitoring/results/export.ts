@@ -22,6 +22,7 @@ const head = [
   "ttfb_ms",
   "total_ms",
   "recheck",
+  "skipped",
 ] as const;
 
 /** The results of a target as CSV, newest first. Throws TARGET_NOT_FOUND and BAD_TIME_RANGE. */
@@ -38,7 +39,10 @@ export async function resultsCsv(ctx: Ctx, targetId: string, input: RangeInput):
       const rows = await queries.selectResults(ctx.sql, ctx.orgId, target, { ...range, to }, region, pageRows, 0);
       const fresh = rows.slice(atEdge);
       if (fresh.length === 0) return;
-      yield fresh.map((row) => head.map((name) => (name === "timestamp" ? row.timestamp.toISOString() : row[name])));
+      yield fresh.map((row) => {
+        const cells = { ...row, timestamp: row.timestamp.toISOString(), skipped: row.skip };
+        return head.map((name) => cells[name]);
+      });
       sent += fresh.length;
       if (rows.length < pageRows) return;
       const last = rows.at(-1)!.timestamp.getTime();

@@ -212,6 +212,7 @@ t.test("results as CSV: every row once, over pages, with the filters of the list
     ...many,
     // The last rows of the first page and the first rows of the second share a time.
     ...many.map((run) => ({ ...run, region: "us", status: "down" })),
+    { at: noon - 5 * second, status: "error", skip: true },
   ]);
   const lines = async (query = "") => {
     const answer = await ask("GET", `/api/v1/targets/${id}/results.csv${query}`);
@@ -221,9 +222,12 @@ t.test("results as CSV: every row once, over pages, with the filters of the list
     return answer.text.trimEnd().split("\r\n");
   };
   const [head, ...rows] = await lines();
-  t.match(head, /^target_id,region,timestamp,status,error,/);
-  t.equal(rows.length, 4200);
-  t.equal(new Set(rows).size, 4200, "no row twice");
+  const phases = "dns_ms,connect_ms,tls_ms,ttfb_ms,total_ms";
+  t.equal(head, `target_id,region,timestamp,status,error,http_status,response_size,${phases},recheck,skipped`);
+  t.equal(rows.length, 4201);
+  t.equal(new Set(rows).size, 4201, "no row twice");
+  t.match(rows[0], /,error,.*,false,true$/, "a run that was skipped");
+  t.match(rows[1], /,false,false$/);
   const times = rows.map((row) => row.split(",")[2]!);
   t.strictSame(times, [...times].sort().reverse(), "newest first");
   t.equal((await lines("?region=us")).length, 2101);
