@@ -9,7 +9,7 @@ const src = "^packages/control-plane/src";
 const rooms = [["platform"], ["access"], ["alerting"], ["monitoring"], ["publishing"], ["interfaces", "operator"]];
 /** The domains of alerting from the lowest to the highest; those of a line do not import each other. */
 const alerting = [
-  ["channels", "update-templates"],
+  ["causes", "channels", "update-templates"],
   ["channel-links", "deliveries", "maintenance"],
   ["incidents"],
   ["acknowledge", "snoozes"],
@@ -27,7 +27,13 @@ const unordered = domains.filter(
 if (unordered.length > 0) throw new Error(`${unordered.join()} has no place in the order of alerting.`);
 const anyDomain = `(?:${domains.join("|")})`;
 /** Work that is periodic or done per batch of results enters a domain by its engine.ts too. */
-const engines = ["alerting/deliveries", "alerting/incidents", "monitoring/pipeline", "operator"];
+const engines = [
+  "alerting/deliveries",
+  "alerting/incidents",
+  "monitoring/heartbeats",
+  "monitoring/pipeline",
+  "operator",
+];
 /** Tests and their helpers reach behind doors on purpose. */
 const tests = "\\.test\\.ts$|\\.test\\.[a-z-]+\\.ts$|^packages/control-plane/src/testing/";
 
@@ -133,11 +139,11 @@ module.exports = {
       .map((domain) => ({
         name: `one-door-from-${domain.replace("/", "-")}`,
         severity: "error",
-        comment: "A domain is entered by its service.ts or its schema.ts.",
+        comment: "A domain is entered by the service.ts or schema.ts of it or of its folders.",
         from: { path: `${src}/${domain}/`, pathNot: tests },
         to: {
           path: `${src}/${anyDomain}/`,
-          pathNot: [`${src}/${domain}/`, `${src}/${anyDomain}/(?:service|schema)\\.ts$`],
+          pathNot: [`${src}/${domain}/`, `${src}/${anyDomain}/(?:[a-z-]+/)?(?:service|schema)\\.ts$`],
         },
       })),
     ...engines.map((folder) => ({
@@ -147,16 +153,16 @@ module.exports = {
       from: { path: `${src}/${folder}/`, pathNot: tests },
       to: {
         path: `${src}/${anyDomain}/`,
-        pathNot: [`${src}/${folder}/`, `${src}/${anyDomain}/(?:service|schema|engine)\\.ts$`],
+        pathNot: [`${src}/${folder}/`, `${src}/${anyDomain}/(?:[a-z-]+/)?(?:service|schema|engine)\\.ts$`],
       },
     })),
     {
       name: "one-evidence-path",
       severity: "error",
       comment:
-        "Only changeEvidence (alerting/incidents/evidence.ts) locks and writes evidence and records what follows.",
-      from: { path: `${src}/`, pathNot: [`${src}/alerting/incidents/evidence\\.ts$`, tests] },
-      to: { path: `${src}/alerting/incidents/(?:evidence-queries|record)\\.ts$` },
+        "Only changeEvidence (incidents/evidence/evidence.ts) locks and writes evidence and records what follows.",
+      from: { path: `${src}/`, pathNot: [`${src}/alerting/incidents/evidence/evidence\\.ts$`, tests] },
+      to: { path: `${src}/alerting/incidents/evidence/(?:queries|record)\\.ts$` },
     },
     {
       name: "app-is-the-top",

@@ -37,6 +37,10 @@ export const folders = {
     owns: [],
     joins: { "the causes of the incidents of a message": ["incidents", "regions", "targets"] },
   },
+  "alerting/causes": {
+    owns: [],
+    joins: { "monitors with a tag, and those that a region runs": ["target_regions", "targets"] },
+  },
   "alerting/channel-links": { owns: ["channel_links"], joins: { "a code of a deleted organisation": ["orgs"] } },
   "alerting/channels": {
     owns: ["channel_verifications", "channels", "push_keys"],

@@ -25,7 +25,7 @@ RUN node_modules/.bin/tsc -b packages/control-plane packages/agent \
   && node infra/scripts/bundle.mjs \
   && rm -rf node_modules packages/*/node_modules packages/*/src \
   && pnpm install --prod --frozen-lockfile --offline --filter "@statusmesh/control-plane..." \
-  && node --input-type=module -e "(await import('/src/packages/control-plane/dist/platform/db/embedded-binaries.js')).findBinaries()"
+  && node --input-type=module -e "(await import('/src/packages/control-plane/dist/platform/db/embedded/binaries.js')).findBinaries()"
 
 FROM node:24.21.0-bookworm-slim
 # For ping checks. With its file capability the program could not be executed under --cap-drop ALL (EPERM); without it,

@@ -1,15 +1,15 @@
 // Defects of sessions, tokens and scopes.
 const auth = "control-plane/src/access/auth";
-const tokens = `${auth}/tokens.test.ts`;
+const tokens = `${auth}/tokens/tokens.test.ts`;
 const sessions = `${auth}/auth.test.ts`;
-const passwords = `${auth}/password.test.ts`;
+const passwords = `${auth}/passwords/password.test.ts`;
 const factors = `${auth}/second-factor/second-factor.test.ts`;
 const passkeys = `${auth}/passkeys/passkeys.test.ts`;
 
 export default [
   {
     name: "an expired token is accepted",
-    file: `${auth}/token-queries.ts`,
+    file: `${auth}/tokens/token-queries.ts`,
     search: `t.token_hash = \${hash} and t.audience is null and t.revoked_at is null
       and (t.expires_at is null or t.expires_at > \${now})`,
     replace: "t.token_hash = ${hash} and t.audience is null and t.revoked_at is null",
@@ -17,56 +17,56 @@ export default [
   },
   {
     name: "a revoked token is accepted",
-    file: `${auth}/token-queries.ts`,
+    file: `${auth}/tokens/token-queries.ts`,
     search: "t.audience is null and t.revoked_at is null\n      and (t.expires_at",
     replace: "t.audience is null\n      and (t.expires_at",
     test: tokens,
   },
   {
     name: "a token for MCP calls the REST API",
-    file: `${auth}/token-queries.ts`,
+    file: `${auth}/tokens/token-queries.ts`,
     search: "t.token_hash = ${hash} and t.audience is null and",
     replace: "t.token_hash = ${hash} and",
     test: tokens,
   },
   {
     name: "an unbound token with two organisations acts in the oldest one",
-    file: `${auth}/token-queries.ts`,
+    file: `${auth}/tokens/token-queries.ts`,
     search: "return rows.length === 1 ? rows[0]! : null;",
     replace: "return rows[0] ?? null;",
     test: sessions,
   },
   {
     name: "a revoked token leaves the tokens that it created",
-    file: `${auth}/token-queries.ts`,
+    file: `${auth}/tokens/token-queries.ts`,
     search: "union select t.id from api_tokens t join family f on t.made_by = f.id)",
     replace: "union select t.id from api_tokens t join family f on t.id = f.id)",
     test: tokens,
   },
   {
     name: "a user revokes tokens of other users",
-    file: `${auth}/token-queries.ts`,
+    file: `${auth}/tokens/token-queries.ts`,
     search: "sql`user_id = ${userId} and connection_id is null and revoked_at is null\n",
     replace: "sql`${userId} = ${userId} and connection_id is null and revoked_at is null\n",
     test: tokens,
   },
   {
     name: "a token creates tokens with scopes that it lacks",
-    file: `${auth}/tokens.ts`,
+    file: `${auth}/tokens/tokens.ts`,
     search: "for (const scope of input.scopes) requireScope(grantable, scope);",
     replace: "",
     test: tokens,
   },
   {
     name: "a token creates one that outlives it",
-    file: `${auth}/tokens.ts`,
+    file: `${auth}/tokens/tokens.ts`,
     search: "(made.expires_at === null || made.expires_at > reach.expires_at)",
     replace: "made.expires_at !== null && made.expires_at > reach.expires_at",
     test: tokens,
   },
   {
     name: "a user has one token more than allowed",
-    file: `${auth}/tokens.ts`,
+    file: `${auth}/tokens/tokens.ts`,
     search: "if (current >= limit)",
     replace: "if (current > limit)",
     test: tokens,
@@ -83,88 +83,88 @@ export default [
     file: "control-plane/src/platform/context.ts",
     search: 'if (role !== "viewer") return granted;',
     replace: "return granted;",
-    test: "control-plane/src/access/orgs/viewers.test.ts",
+    test: "control-plane/src/access/orgs/members/viewers.test.ts",
   },
   {
     name: "a session without requests never ends",
-    file: `${auth}/session-queries.ts`,
+    file: `${auth}/sessions/session-queries.ts`,
     search: "where s.secret_hash = ${hash} and s.expires_at > ${now} and s.last_used_at > ${idleSince}",
     replace: "where s.secret_hash = ${hash} and s.expires_at > ${now} and ${idleSince}::timestamptz is not null",
     test: sessions,
   },
   {
     name: "a session never reaches its absolute expiry",
-    file: `${auth}/session-queries.ts`,
+    file: `${auth}/sessions/session-queries.ts`,
     search: "where s.secret_hash = ${hash} and s.expires_at > ${now} and",
     replace: "where s.secret_hash = ${hash} and ${now}::timestamptz is not null and",
     test: sessions,
   },
   {
     name: "a sign-in link works twice",
-    file: `${auth}/session-queries.ts`,
+    file: `${auth}/sessions/session-queries.ts`,
     search: "where code_hash = ${hash} and consumed_at is null and expires_at > ${now}",
     replace: "where code_hash = ${hash} and expires_at > ${now}",
     test: sessions,
   },
   {
     name: "an old sign-in link works",
-    file: `${auth}/session-queries.ts`,
+    file: `${auth}/sessions/session-queries.ts`,
     search: "where code_hash = ${hash} and consumed_at is null and expires_at > ${now}",
     replace: "where code_hash = ${hash} and consumed_at is null",
     test: sessions,
   },
   {
     name: "a write of another site with the session cookie is accepted",
-    file: `${auth}/authenticate.ts`,
+    file: `${auth}/sessions/authenticate.ts`,
     search: "  refuseForeignOrigin(http, system.config);\n  // A page",
     replace: "  // A page",
     test: sessions,
   },
   {
     name: "a changed factor leaves the other sessions",
-    file: `${auth}/factors.ts`,
+    file: `${auth}/second-factor/factors.ts`,
     search: "  await factorQueries.deleteOtherSessions(tx.sql, tx.userId, requireSession(tx));\n",
     replace: "",
     test: passwords,
   },
   {
     name: "a factor is changed in a session without a recent proof",
-    file: `${auth}/factors.ts`,
+    file: `${auth}/second-factor/factors.ts`,
     search: "at.getTime() > ctx.clock.now() - freshMs",
     replace: "at.getTime() > 0",
     test: passwords,
   },
   {
     name: "the last way to sign in is removed",
-    file: `${auth}/factors.ts`,
+    file: `${auth}/second-factor/factors.ts`,
     search: "if ((await waysToSignIn(tx, userId)).length > 0) return;",
     replace: "if ((await waysToSignIn(tx, userId)).length >= 0) return;",
     test: passwords,
   },
   {
     name: "a device cookie from before a changed factor has a counter of its own",
-    file: `${auth}/password.ts`,
+    file: `${auth}/passwords/password.ts`,
     search: " && device.revision === owner.factor_revision;",
     replace: ";",
     test: passwords,
   },
   {
     name: "a try that waits reaches the database",
-    file: `${auth}/password.ts`,
+    file: `${auth}/passwords/password.ts`,
     search: "  refuseWaiting(system, counted);\n",
     replace: "",
     test: passwords,
   },
   {
     name: "a wait that another process has forgotten is kept",
-    file: `${auth}/sign-in-turns.ts`,
+    file: `${auth}/passwords/sign-in-turns.ts`,
     search: "wait.nextAt > now && Math.abs(now - wait.readAt) < memoryMs",
     replace: "wait.nextAt > now",
     test: passwords,
   },
   {
     name: "a right password forgets wrong codes",
-    file: `${auth}/password.ts`,
+    file: `${auth}/passwords/password.ts`,
     search: "await withdrawn(tx, turn);\n        return await leavePending",
     replace: "await succeeded(tx, turn);\n        return await leavePending",
     test: factors,
@@ -185,7 +185,7 @@ export default [
   },
   {
     name: "a session without the required second factor writes",
-    file: `${auth}/credentials.ts`,
+    file: `${auth}/tokens/credentials.ts`,
     search: "return row.lacks_second_factor ? {",
     replace: "return row.lacks_second_factor && row.role !== 'owner' ? {",
     test: factors,
@@ -227,7 +227,7 @@ export default [
   },
   {
     name: "a session keeps its second factor after the last passkey",
-    file: `${auth}/factors.ts`,
+    file: `${auth}/second-factor/factors.ts`,
     search: "if (!(await hasFurtherFactor(tx))) await updateSecondFactor(tx.sql, requireSession(tx), false);",
     replace: "",
     test: passkeys,

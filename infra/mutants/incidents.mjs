@@ -1,9 +1,9 @@
 // Defects of the incident machine, replay, policy, notices and stored state.
-const machine = "control-plane/src/alerting/incidents/machine.ts";
-const replay = "control-plane/src/alerting/incidents/replay.ts";
-const policy = "control-plane/src/alerting/incidents/policy.ts";
-const notices = "control-plane/src/alerting/incidents/notices.ts";
-const test = "control-plane/src/alerting/incidents/replay.test.ts";
+const machine = "control-plane/src/alerting/incidents/evaluation/machine.ts";
+const replay = "control-plane/src/alerting/incidents/evaluation/replay.ts";
+const policy = "control-plane/src/alerting/incidents/evaluation/policy.ts";
+const notices = "control-plane/src/alerting/incidents/evaluation/notices.ts";
+const test = "control-plane/src/alerting/incidents/evaluation/replay.test.ts";
 
 export default [
   {
@@ -81,7 +81,7 @@ export default [
     file: machine,
     search: "if (!incident.manual && passing.length > 0 &&",
     replace: "if (passing.length > 0 &&",
-    test: "control-plane/src/alerting/incidents/manual.test.ts",
+    test: "control-plane/src/alerting/incidents/lifecycle/manual.test.ts",
   },
   {
     name: "the time between an end and a reopening counts as an outage",

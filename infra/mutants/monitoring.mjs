@@ -1,7 +1,7 @@
 // Defects of schedule, circuit breaker, network guard, ingest, partitions and retention.
 const pipeline = "control-plane/src/monitoring/pipeline";
-const partitions = "control-plane/src/platform/db/partitions.ts";
-const rollup = "control-plane/src/monitoring/results/rollup.test.ts";
+const partitions = "control-plane/src/platform/db/distributed/partitions.ts";
+const rollup = "control-plane/src/monitoring/results/rollups/rollup.test.ts";
 const ingest = `${pipeline}/ingest.test.ts`;
 const schedule = "shared/src/schedule.ts";
 const limits = "agent/src/run/limits.ts";
@@ -131,10 +131,10 @@ export default [
   },
   {
     name: "attempts to sign in are kept for ever",
-    file: "control-plane/src/access/auth/attempts.ts",
+    file: "control-plane/src/access/auth/passwords/attempts.ts",
     search: "config.retention.login_attempts_days * dayMs",
     replace: "config.retention.login_attempts_days * dayMs * 1000",
-    test: "control-plane/src/access/auth/attempts.test.ts",
+    test: "control-plane/src/access/auth/passwords/attempts.test.ts",
   },
   {
     name: "the first day that is kept loses its results",
@@ -152,7 +152,7 @@ export default [
   },
   {
     name: "hours are dropped after a month",
-    file: "control-plane/src/monitoring/results/retention.ts",
+    file: "control-plane/src/monitoring/results/rollups/retention.ts",
     search: "const keepMonths = 13;",
     replace: "const keepMonths = 1;",
     test: rollup,

@@ -5,7 +5,7 @@ const test = "../test/conformance/private-pages.test.ts";
 export default [
   {
     name: "a cached copy of a private page is served without the gate",
-    file: `${publishing}/public/cached-replies.ts`,
+    file: `${publishing}/public/page/cached-replies.ts`,
     search: "if (isPrivate(fresh.page))",
     replace: "if (isPrivate(fresh.page) && fresh === null)",
     test,

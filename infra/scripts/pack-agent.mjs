@@ -17,7 +17,7 @@ export async function packAgent() {
     entryPoints: {
       "sm-agent": join(root, source, "dist/cli.js"),
       // A thread is started by the path of its file, which is beside the file that starts it.
-      "judging-thread": join(root, source, "dist/probes/judging-thread.js"),
+      "judging-thread": join(root, source, "dist/probes/http/judging-thread.js"),
     },
     outdir: join(out, "bin"),
     // Dynamic imports stay separate files.

@@ -48,7 +48,7 @@ const packages = {
   if [ -z "$DPKG_ROOT" ]; then systemd-sysusers statusmesh.conf; fi`,
     // The links of PostgreSQL's libraries, which a service could not make in its read-only /opt.
     async complete(home) {
-      const binaries = join(home, "node_modules/statusmesh/dist/platform/db/embedded-binaries.js");
+      const binaries = join(home, "node_modules/statusmesh/dist/platform/db/embedded/binaries.js");
       await (await import(pathToFileURL(binaries).href)).findBinaries();
     },
   },

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { allPages } from "@statusmesh/control-plane/app";
-import { openSession } from "@statusmesh/control-plane/platform/db/connect";
+import { openSession } from "@statusmesh/control-plane/platform/db/client/connect";
 import { packAfterMs } from "@statusmesh/control-plane/monitoring/results/hours";
 import { dayMs } from "@statusmesh/shared/time";
 import type { Sql } from "postgres";

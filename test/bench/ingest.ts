@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Sql } from "postgres";
-import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import type { AgentResult } from "@statusmesh/shared/protocol/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { Pool } from "undici";
 import { agentIn, castIn } from "../harness/cast.ts";

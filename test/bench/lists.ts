@@ -1,6 +1,6 @@
 import { gzipSync } from "node:zlib";
 import type { Sql } from "postgres";
-import { ensurePartitions } from "@statusmesh/control-plane/platform/db/partitions";
+import { ensurePartitions } from "@statusmesh/control-plane/platform/db/distributed/partitions";
 import { newId } from "@statusmesh/shared/ids";
 import { Pool } from "undici";
 import { agentIn, castIn, type Person, sessionOf } from "../harness/cast.ts";

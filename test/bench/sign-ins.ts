@@ -1,5 +1,5 @@
 import type { Sql } from "postgres";
-import { hashPassword } from "@statusmesh/control-plane/access/auth/passwords";
+import { hashPassword } from "@statusmesh/control-plane/access/auth/passwords/passwords";
 import { newId } from "@statusmesh/shared/ids";
 import { Pool } from "undici";
 import { agentIn, castIn } from "../harness/cast.ts";

@@ -3,7 +3,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import postgres, { type Sql } from "postgres";
 import { utcDay } from "@statusmesh/shared/time";
-import { valueOf } from "@statusmesh/control-plane/platform/db/sql";
+import { valueOf } from "@statusmesh/control-plane/platform/db/client/sql";
 import { type Account, type Daemon, folderFor, startDaemon } from "../ha/daemon.ts";
 import type { Teardown } from "../harness/folder.ts";
 import { freePort } from "../harness/processes.ts";

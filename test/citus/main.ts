@@ -4,16 +4,16 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Sql } from "postgres";
-import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import type { AgentResult } from "@statusmesh/shared/protocol/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { dayMs, hourMs, minuteMs } from "@statusmesh/shared/time";
 import { endpointNames } from "@statusmesh/control-plane/alerting/channels/kinds/index";
 import { type Config, loadConfig } from "@statusmesh/control-plane/config/config";
-import { keepPartitions } from "@statusmesh/control-plane/monitoring/results/keep-partitions";
-import { pack } from "@statusmesh/control-plane/monitoring/results/pack";
-import { markLate } from "@statusmesh/control-plane/monitoring/results/late";
-import { dropOldRollups } from "@statusmesh/control-plane/monitoring/results/retention";
-import { rollUp } from "@statusmesh/control-plane/monitoring/results/rollup";
+import { keepPartitions } from "@statusmesh/control-plane/monitoring/results/rollups/keep-partitions";
+import { pack } from "@statusmesh/control-plane/monitoring/results/packing/pack";
+import { markLate } from "@statusmesh/control-plane/monitoring/results/rollups/late";
+import { dropOldRollups } from "@statusmesh/control-plane/monitoring/results/rollups/retention";
+import { rollUp } from "@statusmesh/control-plane/monitoring/results/rollups/rollup";
 import { backup, restore } from "@statusmesh/control-plane/operator/commands/backup";
 import { distribute } from "@statusmesh/control-plane/operator/commands/distribute";
 import { makeSystem } from "@statusmesh/control-plane/operator/open-system";
@@ -23,11 +23,11 @@ import {
   type SpreadTable,
   spreadTables,
   tablesOnWorkers,
-} from "@statusmesh/control-plane/platform/db/citus";
-import { openPool } from "@statusmesh/control-plane/platform/db/connect";
+} from "@statusmesh/control-plane/platform/db/distributed/citus";
+import { openPool } from "@statusmesh/control-plane/platform/db/client/connect";
 import { migrate } from "@statusmesh/control-plane/platform/db/migrate";
-import { dropPartitionsBefore, ensurePartitions } from "@statusmesh/control-plane/platform/db/partitions";
-import { arrayOf } from "@statusmesh/control-plane/platform/db/sql";
+import { dropPartitionsBefore, ensurePartitions } from "@statusmesh/control-plane/platform/db/distributed/partitions";
+import { arrayOf } from "@statusmesh/control-plane/platform/db/client/sql";
 import { silentLog } from "@statusmesh/control-plane/platform/process/log";
 import { percentile, withTeardown } from "../bench/scope.ts";
 import { databaseAccount, folderFor } from "../ha/daemon.ts";

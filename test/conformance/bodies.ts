@@ -1,5 +1,5 @@
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
-import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { protocolVersion } from "@statusmesh/shared/protocol/agent-protocol";
 import { batchOf } from "../harness/results.ts";
 
 export const tcp = { type: "tcp", host: "127.0.0.1", port: 9 };

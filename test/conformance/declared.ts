@@ -1,7 +1,7 @@
 import { allRoutes, allTools } from "@statusmesh/control-plane/app";
 import type { Hub } from "@statusmesh/control-plane/platform/db/notify";
 import type { Route } from "@statusmesh/control-plane/platform/http/route";
-import { openAgentPings } from "@statusmesh/control-plane/monitoring/pipeline/agent-pings";
+import { openAgentPings } from "@statusmesh/control-plane/monitoring/heartbeats/intake/agent-pings";
 import { openIngest } from "@statusmesh/control-plane/monitoring/pipeline/ingest";
 
 const silentHub: Hub = {

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import t from "tap";
 import { checkKinds } from "@statusmesh/shared/checks";
 import type { HttpCheck } from "@statusmesh/shared/checks/http";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import { outcomeOf, testRunner } from "sm-agent/testing";
-import { nameServer } from "sm-agent/probes/testing-dns";
+import { nameServer } from "sm-agent/probes/dns/testing-dns";
 import { importBlackbox } from "smctl/import/blackbox";
 import { importGatus } from "smctl/import/gatus";
 

@@ -392,7 +392,7 @@ t.test("a new version of the database client is tried hunk by hunk", (t) => {
   const bad = tried();
   t.equal(bad.status, 1);
   t.match(bad.stdout, /^FAILED {4}src\/queue\.js:\d+ {2}last-used$/m);
-  t.match(bad.stdout, /^last-used: .*\n {2}.*\n {2}`platform\/db\/client\.test\.ts`: a query goes to/m);
+  t.match(bad.stdout, /^last-used: .*\n {2}.*\n {2}`platform\/db\/client\/client\.test\.ts`: a query goes to/m);
 
   const readme = readFileSync(join(patches, "README.md"), "utf8");
   const topics = [...readFileSync(patch, "utf8").matchAll(/^@@ .* @@ (.*)$/gm)].flatMap(([, names]) =>

@@ -1,7 +1,7 @@
 import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
-import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { protocolVersion } from "@statusmesh/shared/protocol/agent-protocol";
 import { isForVisitors } from "@statusmesh/control-plane/platform/http/route";
 import { newId } from "@statusmesh/shared/ids";
 import { allPages } from "@statusmesh/control-plane/app";

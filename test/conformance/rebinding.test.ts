@@ -10,7 +10,7 @@ import { contents } from "@statusmesh/control-plane/alerting/channels/kinds.test
 import { deliver } from "@statusmesh/control-plane/alerting/channels/kinds/deliver";
 import { channelKinds, type ChannelType } from "@statusmesh/control-plane/alerting/channels/kinds/index";
 import { createOutbound } from "@statusmesh/control-plane/platform/outbound/client";
-import { nameServer, type Reply } from "sm-agent/probes/testing-dns";
+import { nameServer, type Reply } from "sm-agent/probes/dns/testing-dns";
 import { httpCheck, outcomeOf, testRunner } from "sm-agent/testing";
 import { requires } from "../harness/requires.ts";
 

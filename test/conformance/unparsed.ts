@@ -3,7 +3,7 @@ import { type AddressInfo, connect } from "node:net";
 import type { Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { addressList } from "@statusmesh/shared/net/address";
-import { readerPace, serveGuarded } from "@statusmesh/control-plane/platform/http/connections";
+import { readerPace, serveGuarded } from "@statusmesh/control-plane/platform/http/limits/connections";
 import type { ErrorCode } from "@statusmesh/shared/errors";
 import type { Answer } from "../harness/api.ts";
 import type { TestDatabase } from "../harness/database.ts";

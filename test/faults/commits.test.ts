@@ -1,9 +1,9 @@
 import t from "tap";
-import { hashPassword } from "@statusmesh/control-plane/access/auth/passwords";
+import { hashPassword } from "@statusmesh/control-plane/access/auth/passwords/passwords";
 import { codeAt, stepAt } from "@statusmesh/control-plane/access/auth/second-factor/totp";
 import { cheapHash } from "@statusmesh/control-plane/testing/world";
 import { newId } from "@statusmesh/shared/ids";
-import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import type { AgentResult } from "@statusmesh/shared/protocol/agent-protocol";
 import { connect } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";
 import { asUser, type CommitPoint, createReplicaUser, openCommitFaults } from "../harness/commit-faults.ts";

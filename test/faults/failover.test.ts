@@ -1,7 +1,7 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
-import { openPool } from "@statusmesh/control-plane/platform/db/connect";
+import { openPool } from "@statusmesh/control-plane/platform/db/client/connect";
 import { type Answer, connect } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";
 import { cloneDatabase } from "../harness/database.ts";

@@ -1,6 +1,6 @@
 import t from "tap";
 import type { Route } from "@statusmesh/control-plane/platform/http/route";
-import { maxBatch, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { maxBatch, protocolVersion } from "@statusmesh/shared/protocol/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { nextSlot } from "@statusmesh/shared/schedule";
 import { connect, type Json } from "../harness/api.ts";

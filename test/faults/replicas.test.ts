@@ -1,7 +1,7 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
-import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { type AgentResult, protocolVersion } from "@statusmesh/shared/protocol/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { type Client, connect, type Json } from "../harness/api.ts";
 import { agentIn, castIn } from "../harness/cast.ts";

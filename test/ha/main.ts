@@ -2,7 +2,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { openPool } from "@statusmesh/control-plane/platform/db/connect";
+import { openPool } from "@statusmesh/control-plane/platform/db/client/connect";
 import { withTeardown } from "../bench/scope.ts";
 import { connect } from "../harness/api.ts";
 import { agentIn } from "../harness/cast.ts";

@@ -1,6 +1,6 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
-import { openPool } from "@statusmesh/control-plane/platform/db/connect";
+import { openPool } from "@statusmesh/control-plane/platform/db/client/connect";
 import type { Teardown } from "../harness/folder.ts";
 import { freePort } from "../harness/processes.ts";
 import { reap } from "../harness/reaper.ts";

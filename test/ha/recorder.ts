@@ -1,6 +1,6 @@
 import { Agent, createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import type { ResultsRequest } from "@statusmesh/shared/protocol/agent-protocol";
 import type { Teardown } from "../harness/folder.ts";
 
 /** A request that is over. */

@@ -1,6 +1,6 @@
 import { endpointNames } from "@statusmesh/control-plane/alerting/channels/kinds/index";
 import { loadConfig } from "@statusmesh/control-plane/config/config";
-import { pack, packSizes } from "@statusmesh/control-plane/monitoring/results/pack";
+import { pack, packSizes } from "@statusmesh/control-plane/monitoring/results/packing/pack";
 import { makeSystem, openConfiguredDatabase } from "@statusmesh/control-plane/operator/open-system";
 import { runAlone } from "@statusmesh/control-plane/platform/jobs/runner";
 import { silentLog } from "@statusmesh/control-plane/platform/process/log";

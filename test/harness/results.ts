@@ -1,7 +1,7 @@
 import { admit as admitResults } from "@statusmesh/control-plane/testing/scene";
 import { phaseMs } from "@statusmesh/shared/schedule";
 import type { Sql } from "postgres";
-import { type AgentResult, protocolVersion, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import { type AgentResult, protocolVersion, type ResultsRequest } from "@statusmesh/shared/protocol/agent-protocol";
 
 /** One run of a target as an agent reports it. */
 export function runOf(targetId: string, slot: number, status: AgentResult["status"] = "up"): AgentResult {

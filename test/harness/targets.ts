@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Sql, TransactionSql } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
-import { openPool } from "@statusmesh/control-plane/platform/db/connect";
+import { openPool } from "@statusmesh/control-plane/platform/db/client/connect";
 import type { Teardown } from "./folder.ts";
 
 /** A pool on the embedded database of a control plane that runs in `folder`. */

@@ -3,7 +3,7 @@ import { createServer } from "node:tls";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import { nameServer } from "sm-agent/probes/testing-dns";
+import { nameServer } from "sm-agent/probes/dns/testing-dns";
 import { connect, type Json } from "../harness/api.ts";
 import { openBrowser, openPage } from "../harness/browser.ts";
 import { startControlPlane } from "../harness/processes.ts";

@@ -8,7 +8,7 @@ import { createRequire } from "node:module";
 import { generate } from "selfsigned";
 import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import type { PullReply, PullRequest, ResultsReply, ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import type { PullReply, PullRequest, ResultsReply, ResultsRequest } from "@statusmesh/shared/protocol/agent-protocol";
 import { nextRecheck, phaseMs } from "@statusmesh/shared/schedule";
 import { completeSwitches } from "./shell/options.ts";
 import { commandHere, type Ended, httpCheck } from "./testing.ts";

@@ -4,7 +4,7 @@ import type { HttpCheck } from "@statusmesh/shared/checks/http";
 import { type Clock, correctedClock } from "./clock.ts";
 import { runCommand } from "./program.ts";
 import type { Place } from "./http/docker-socket.ts";
-import type { Commands } from "./probes/commands.ts";
+import type { Commands } from "./probes/exec/commands.ts";
 import type { NetworkGuard } from "./run/network.ts";
 import { rdapCache } from "./rdap/cache.ts";
 import { type LookupsOptions, RdapLookups } from "./rdap/lookups.ts";

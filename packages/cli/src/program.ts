@@ -1,5 +1,5 @@
 import { Command, CommanderError } from "commander";
-import { tame } from "@statusmesh/shared/terminal";
+import { tame } from "@statusmesh/shared/shell/terminal";
 import * as ack from "./commands/ack.ts";
 import { apply, plan } from "./commands/apply.ts";
 import * as checkNow from "./commands/check-now.ts";

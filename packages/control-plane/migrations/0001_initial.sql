@@ -664,7 +664,7 @@ create table results (
   details       jsonb,
   -- The last real failure behind a run that an open circuit breaker refused, whose own error is circuit_open.
   cause         text,
-  -- What kept a failed run from its destination: kind:provider:detail (shared/src/diagnosis.ts).
+  -- What kept a failed run from its destination: kind:provider:detail (shared/src/protocol/diagnosis.ts).
   diagnosis     text,
   -- A recheck is a run between two slots that confirms or refutes the run before it. It is evidence and is listed,
   -- but counts in neither uptime nor latency.
@@ -805,7 +805,7 @@ create table latency_hourly (
   connect_n   integer not null,
   tls_n       integer not null,
   ttfb_n      integer not null,
-  -- Histogram of the total: see monitoring/results/sketch.ts.
+  -- Histogram of the total: see monitoring/results/latency/sketch.ts.
   sketch      bytea not null,
   primary key (target_id, hour, region)
 );
@@ -818,7 +818,7 @@ create table changes_hourly (
   region    text not null,
   -- All runs, including those that are no evidence.
   results   integer not null,
-  -- Times of the changes, and the runs of each failing stretch: see monitoring/results/change-queries.ts.
+  -- Times of the changes, and the runs of each failing stretch: see monitoring/results/history/change-queries.ts.
   changes   bytea not null,
   failing   bytea not null,
   primary key (target_id, hour, region)

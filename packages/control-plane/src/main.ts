@@ -3,7 +3,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { endpointNames } from "./alerting/channels/kinds/index.ts";
 import { loadConfig } from "./config/config.ts";
 import type { Clock } from "./platform/process/clock.ts";
-import { asStartupError } from "./platform/db/failures.ts";
+import { asStartupError } from "./platform/db/client/failures.ts";
 import { type Log, openLog, silentLog } from "./platform/process/log.ts";
 import { ownCommandHere, version } from "./platform/program.ts";
 import { StartupError } from "./config/startup-error.ts";
@@ -193,7 +193,7 @@ async function runServer(): Promise<void> {
   const started = import("./serve.ts").then(({ serve }) => serve(config, clock, log));
   stopOnSignals(async () => await (await started.catch(() => null))?.stop(), log);
   const running = await started;
-  const { signInUrl } = await import("./access/auth/service.ts");
+  const { signInUrl } = await import("./access/auth/passkeys/service.ts");
   // The link is a secret of the administrator: standard error only, never the log.
   const unknownPort = config.server.public_url.endsWith(":0");
   const base = unknownPort ? running.url : config.server.public_url;

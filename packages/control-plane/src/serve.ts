@@ -10,12 +10,12 @@ import type { Config } from "./config/config.ts";
 import type { System } from "./platform/context.ts";
 import type { Clock } from "./platform/process/clock.ts";
 import { migrate } from "./platform/db/migrate.ts";
-import { watchDatabase } from "./platform/db/watch.ts";
+import { watchDatabase } from "./platform/db/client/watch.ts";
 import { openHub } from "./platform/db/notify.ts";
 import { openRedis } from "./platform/db/redis.ts";
-import { openCounter } from "./platform/http/counter.ts";
+import { openCounter } from "./platform/http/limits/counter.ts";
 import { startDatabaseNotices } from "./operator/database-notices.ts";
-import { dayPreparer, keepPartitions } from "./monitoring/results/keep-partitions.ts";
+import { dayPreparer, keepPartitions } from "./monitoring/results/rollups/keep-partitions.ts";
 import { nightly, sweep } from "./operator/cleanup.ts";
 import { notifyOperator } from "./operator/operator-notices.ts";
 import {
@@ -27,14 +27,14 @@ import {
   settleFlapping,
 } from "./alerting/incidents/engine.ts";
 import { generateOccurrences } from "./alerting/maintenance/occurrences.ts";
-import { escalations } from "./alerting/incidents/ladder.ts";
-import { isHeldDue, releaseHeld } from "./alerting/deliveries/held.ts";
-import { countFailingSlots } from "./monitoring/results/engine.ts";
-import { areRemindersDue, sendReminders } from "./alerting/incidents/reminders.ts";
-import { pack } from "./monitoring/results/pack.ts";
-import { dropOldRollups } from "./monitoring/results/retention.ts";
-import { rollUp } from "./monitoring/results/rollup.ts";
-import { followFiles } from "./interfaces/declared/files.ts";
+import { escalations } from "./alerting/incidents/escalation/ladder.ts";
+import { isHeldDue, releaseHeld } from "./alerting/deliveries/outbox/held.ts";
+import { countFailingSlots } from "./monitoring/results/slots/engine.ts";
+import { areRemindersDue, sendReminders } from "./alerting/incidents/escalation/reminders.ts";
+import { pack } from "./monitoring/results/packing/pack.ts";
+import { dropOldRollups } from "./monitoring/results/rollups/retention.ts";
+import { rollUp } from "./monitoring/results/rollups/rollup.ts";
+import { followFiles } from "./interfaces/declared/files/files.ts";
 import { mailChannelFailures } from "./alerting/deliveries/channel-failures.ts";
 import { heartbeatJob } from "./operator/heartbeat.ts";
 import {
@@ -51,19 +51,19 @@ import { isPublicationDue, publishDue } from "./publishing/publications/service.
 import { sendMonthlyReports } from "./publishing/reports/monthly.ts";
 import { type Job, startJobs } from "./platform/jobs/runner.ts";
 import type { Log } from "./platform/process/log.ts";
-import { sweepMcp } from "./interfaces/mcp/audit.ts";
+import { sweepMcp } from "./interfaces/mcp/audit/audit.ts";
 import type { Metrics } from "./operator/metrics/metrics.ts";
 import { cannotListen, type Listening, listen } from "./platform/http/listen.ts";
 import { type Database, makeSystem, openConfiguredDatabase } from "./operator/open-system.ts";
 import { version } from "./platform/program.ts";
 import { requireDefaultPlan } from "./access/plans/service.ts";
-import { type Deliverer, startDeliverer } from "./alerting/deliveries/deliverer.ts";
-import { followHeartbeats, isHeartbeatDue } from "./monitoring/pipeline/heartbeats.ts";
-import { openPings } from "./monitoring/pipeline/ping-queue.ts";
-import { openAgentPings } from "./monitoring/pipeline/agent-pings.ts";
+import { type Deliverer, startDeliverer } from "./alerting/deliveries/sending/deliverer.ts";
+import { followHeartbeats, isHeartbeatDue } from "./monitoring/heartbeats/intake/reports.ts";
+import { openPings } from "./monitoring/heartbeats/intake/queue.ts";
+import { openAgentPings } from "./monitoring/heartbeats/intake/agent-pings.ts";
 import { openIngest } from "./monitoring/pipeline/ingest.ts";
 import { ensureRegion } from "./monitoring/regions/service.ts";
-import { recheckDomains } from "./publishing/status-pages/service.ts";
+import { recheckDomains } from "./publishing/status-pages/domains/service.ts";
 
 /** A stop takes at most these two together. */
 const agentStopMs = 2_500;

@@ -49,7 +49,7 @@ export const jitterStep = 0x9e37_79b1;
 /**
  * How long after its slot a run starts, in ms: 0 to `jitterPct` percent of the interval, the same for the same slot on
  * every machine. The result keeps the slot as `scheduled_at`; only the start moves. Plain arithmetic, because packed
- * results leave the jitter out and the database computes it again (monitoring/results/pack-queries.ts).
+ * results leave the jitter out and the database computes it again (monitoring/results/packing/pack-queries.ts).
  */
 export function jitterMs(targetId: string, slotMs: number, intervalMs: number, jitterPct: number): number {
   return jitterOfSeed(hash32(targetId), slotMs, intervalMs, jitterPct);

@@ -1,8 +1,8 @@
 import Type, { type TSchemaOptions } from "typebox";
 import { AppError, type ErrorCode, isErrorCode } from "./errors.ts";
-import type { Faults } from "./faults.ts";
+import type { Faults } from "./schema/faults.ts";
 import { normaliseId } from "./ids.ts";
-import type { SchemaNode } from "./schema-node.ts";
+import type { SchemaNode } from "./schema/schema-node.ts";
 
 /** A text that people read: `line` is a name, tag, group or label; `lines` may have line breaks and tabs. */
 type TextForm = "line" | "lines";

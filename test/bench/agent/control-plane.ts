@@ -7,7 +7,7 @@ import {
   type PullReply,
   type ResultsReply,
   type ResultsRequest,
-} from "@statusmesh/shared/agent-protocol";
+} from "@statusmesh/shared/protocol/agent-protocol";
 import type { CheckSpec } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
 import { phaseMs, recheckMs, slotAtOrAfter } from "@statusmesh/shared/schedule";

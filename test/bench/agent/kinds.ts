@@ -1,5 +1,5 @@
 import { checkKinds, type CheckSpec } from "@statusmesh/shared/checks";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import { hostOf } from "./hosts.ts";
 
 /**

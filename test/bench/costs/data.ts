@@ -1,7 +1,7 @@
 import type { Sql } from "postgres";
 import { hashToken, newToken } from "@statusmesh/control-plane/platform/crypto/token";
-import { openSession } from "@statusmesh/control-plane/platform/db/connect";
-import { ensurePartitions } from "@statusmesh/control-plane/platform/db/partitions";
+import { openSession } from "@statusmesh/control-plane/platform/db/client/connect";
+import { ensurePartitions } from "@statusmesh/control-plane/platform/db/distributed/partitions";
 import { newId } from "@statusmesh/shared/ids";
 import { webhook } from "../../conformance/bodies.ts";
 import { type Home, make } from "../../conformance/isolation/things.ts";

@@ -1,5 +1,5 @@
 import type { Sql } from "postgres";
-import { ensurePartitions } from "@statusmesh/control-plane/platform/db/partitions";
+import { ensurePartitions } from "@statusmesh/control-plane/platform/db/distributed/partitions";
 import { newId } from "@statusmesh/shared/ids";
 import { Pool } from "undici";
 import { agentIn, castIn, type Person } from "../../harness/cast.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createRequire } from "node:module";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import { screenOf } from "@statusmesh/shared/terminal";
+import { screenOf } from "@statusmesh/shared/shell/terminal";
 import { phaseBar, shares } from "../shell/output.ts";
 import { commandHere, type Ended, tcpServer } from "../testing.ts";
 import { inWords } from "./check.ts";

@@ -1,16 +1,16 @@
 import { type Command, Option } from "commander";
 import { probedTypes, detailsOf, errorInWords, kindOf, type ProbedSpec } from "@statusmesh/shared/checks";
-import { diagnosisLine, diagnosisOf } from "@statusmesh/shared/diagnosis";
-import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
-import type { CheckStatus } from "@statusmesh/shared/result";
+import { diagnosisLine, diagnosisOf } from "@statusmesh/shared/protocol/diagnosis";
+import type { FailureSnapshot } from "@statusmesh/shared/protocol/failure-snapshot";
+import type { CheckStatus } from "@statusmesh/shared/protocol/result";
 import { suggestion } from "@statusmesh/shared/text";
 import { CheckUsage, optionsOf, specFrom, specFromFile } from "../shell/check-options.ts";
 import { correctedClock } from "../clock.ts";
 import { badge, bytes, exits, fail, milliseconds, phaseBar } from "../shell/output.ts";
 import * as options from "../shell/options.ts";
-import { paint, type Screen, screenOf, tame, type Tone } from "@statusmesh/shared/terminal";
+import { paint, type Screen, screenOf, tame, type Tone } from "@statusmesh/shared/shell/terminal";
 import type { Place } from "../http/docker-socket.ts";
-import type { Commands } from "../probes/commands.ts";
+import type { Commands } from "../probes/exec/commands.ts";
 import type { Outcome } from "../run/run.ts";
 import { version } from "../version.ts";
 

@@ -1,5 +1,5 @@
 import { Argument, type Command } from "commander";
-import { completionScript, type Shell, shells } from "@statusmesh/shared/completion";
+import { completionScript, type Shell, shells } from "@statusmesh/shared/shell/completion";
 
 export function define(command: Command, whole: () => Promise<Command>): void {
   command

@@ -8,7 +8,7 @@ import { parse } from "smol-toml";
 import { parseYaml } from "@statusmesh/shared/declared/yaml";
 import { autoKumaConfig } from "@statusmesh/shared/foreign/autokuma";
 import { duration, isRow } from "@statusmesh/shared/foreign/values";
-import { tame } from "@statusmesh/shared/terminal";
+import { tame } from "@statusmesh/shared/shell/terminal";
 import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
 import { ApiRefusal, ControlPlane } from "../discovery/control-plane.ts";
 import { clusterOf, ownCluster } from "../discovery/cluster.ts";

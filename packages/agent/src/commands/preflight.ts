@@ -4,7 +4,7 @@ import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import { dirname, resolve } from "node:path";
 import { Compile } from "typebox/compile";
-import { protocolVersion, WhoAmIReply } from "@statusmesh/shared/agent-protocol";
+import { protocolVersion, WhoAmIReply } from "@statusmesh/shared/protocol/agent-protocol";
 import { kindOf } from "@statusmesh/shared/checks";
 import { dial } from "@statusmesh/shared/net/dial";
 import { secure } from "@statusmesh/shared/net/tls";
@@ -83,7 +83,7 @@ async function authoritiesResults({ caFile, env }: PreflightOptions): Promise<Pr
 
 async function commandResults({ commands: file }: PreflightOptions): Promise<PreflightResult[]> {
   if (file === undefined) return [];
-  const { readCommands } = await import("../probes/commands.ts");
+  const { readCommands } = await import("../probes/exec/commands.ts");
   try {
     const commands = [...readCommands(file)];
     const absent = commands.flatMap(([key, { argv }]) => (isExecutable(argv[0]) ? [] : [`${argv[0]} ([${key}])`]));

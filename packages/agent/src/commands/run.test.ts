@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import type { PullReply, PullRequest } from "@statusmesh/shared/agent-protocol";
+import type { PullReply, PullRequest } from "@statusmesh/shared/protocol/agent-protocol";
 
 const program = fileURLToPath(new URL("../../bin/sm-agent.js", import.meta.url));
 

@@ -4,7 +4,7 @@ import { runInNewContext } from "node:vm";
 import type { Command } from "commander";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
-import type { Commands } from "../probes/commands.ts";
+import type { Commands } from "../probes/exec/commands.ts";
 import { codeOrMessage, messageOf } from "@statusmesh/shared/thrown";
 import { type Clock, correctedClock } from "../clock.ts";
 import { exits, fail } from "../shell/output.ts";
@@ -121,7 +121,7 @@ async function openCommands(
 ): Promise<{ now: () => Commands | null; read: () => void }> {
   if (file === undefined) return { now: () => null, read: () => undefined };
   let commands = await options.readCommands(command, file);
-  const { readCommands } = await import("../probes/commands.ts");
+  const { readCommands } = await import("../probes/exec/commands.ts");
   return { now: () => commands, read: () => void (commands = readCommands(file)) };
 }
 

@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { bytes, exits, fail, iso } from "../shell/output.ts";
 import * as options from "../shell/options.ts";
-import { paint, screenOf, table } from "@statusmesh/shared/terminal";
+import { paint, screenOf, table } from "@statusmesh/shared/shell/terminal";
 import { inspect, type SpoolReport } from "../spool/inspect.ts";
 import { folderHolder } from "../spool/lock.ts";
 

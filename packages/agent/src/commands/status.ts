@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { badge, exits, fail, iso, lasted, milliseconds } from "../shell/output.ts";
 import * as options from "../shell/options.ts";
-import { paint, screenOf, type Screen, table, tame, type Tone } from "@statusmesh/shared/terminal";
+import { paint, screenOf, type Screen, table, tame, type Tone } from "@statusmesh/shared/shell/terminal";
 import { folderHolder } from "../spool/lock.ts";
 import { type AgentStatus, readStatus } from "../telemetry/status-file.ts";
 

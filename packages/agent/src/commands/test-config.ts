@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import { badge, exits } from "../shell/output.ts";
 import * as options from "../shell/options.ts";
-import { screenOf, tame, type Tone } from "@statusmesh/shared/terminal";
+import { screenOf, tame, type Tone } from "@statusmesh/shared/shell/terminal";
 import { type PreflightResult, preflight } from "./preflight.ts";
 import { version } from "../version.ts";
 

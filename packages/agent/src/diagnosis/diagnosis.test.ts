@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { generate } from "selfsigned";
 import t from "tap";
-import { diagnosisLine, diagnosisOf, diagnosisPattern } from "@statusmesh/shared/diagnosis";
+import { diagnosisLine, diagnosisOf, diagnosisPattern } from "@statusmesh/shared/protocol/diagnosis";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import { httpCheck, outcomeOf, testRunner } from "../testing.ts";
 import { type Answer, blockPages, errorPages } from "./answers.cases.ts";

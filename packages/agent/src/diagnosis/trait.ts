@@ -1,4 +1,4 @@
-import type { DiagnosisKind, Provider } from "@statusmesh/shared/diagnosis";
+import type { DiagnosisKind, Provider } from "@statusmesh/shared/protocol/diagnosis";
 
 /** What an answer of a product has that no answer of an origin has. All parts must hold; texts are in lower case. */
 export interface Trait {

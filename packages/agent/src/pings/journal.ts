@@ -1,6 +1,6 @@
 import { crc32 } from "node:zlib";
 import { Compile } from "typebox/compile";
-import { AgentPing, AgentPingBody } from "@statusmesh/shared/agent-protocol";
+import { AgentPing, AgentPingBody } from "@statusmesh/shared/protocol/agent-protocol";
 import { asObject, parsedJson } from "@statusmesh/shared/json";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { Files, SegmentFile } from "../spool/files.ts";

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { AgentPing } from "@statusmesh/shared/agent-protocol";
+import type { AgentPing } from "@statusmesh/shared/protocol/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { digestOf, isAddress, type PingRefusal, type PingRequest, readPing } from "@statusmesh/shared/pings/address";
 import {

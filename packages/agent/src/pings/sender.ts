@@ -1,5 +1,10 @@
 import { Compile } from "typebox/compile";
-import { maxPingBatch, PingsReply, type PingsRequest, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import {
+  maxPingBatch,
+  PingsReply,
+  type PingsRequest,
+  protocolVersion,
+} from "@statusmesh/shared/protocol/agent-protocol";
 import { Alarm, type Clock } from "../clock.ts";
 import { type Api, ApiError, asApiError, retryMs } from "../protocol/api.ts";
 import { type Log, Once } from "../telemetry/log.ts";

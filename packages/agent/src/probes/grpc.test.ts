@@ -5,7 +5,7 @@ import { generate } from "selfsigned";
 import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { checkKinds, type SpecOf } from "@statusmesh/shared/checks";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import { outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
 /* grpc.health.v1, against a server of node:http2 and against servers that are none. */

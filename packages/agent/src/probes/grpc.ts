@@ -5,9 +5,9 @@ import { dial } from "@statusmesh/shared/net/dial";
 import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { codeOf } from "@statusmesh/shared/thrown";
 import { hostAndPort, percentDecoded } from "@statusmesh/shared/url";
-import { handshake } from "./handshake.ts";
-import { shortened } from "./http-expectations.ts";
-import { maskerOf } from "./masking.ts";
+import { handshake } from "./tls/handshake.ts";
+import { shortened } from "./http/http-expectations.ts";
+import { maskerOf } from "./masking/masking.ts";
 import { down, oncePer, type Probe, type ProbeContext, up, type Verdict } from "./probe.ts";
 
 /*

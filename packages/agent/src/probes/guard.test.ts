@@ -5,7 +5,7 @@ import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { probedTypes, type ProbedType, type SpecOf } from "@statusmesh/shared/checks";
 import { httpCheck, outcomeOf, testLookups, testRunner } from "../testing.ts";
-import { http } from "./http.ts";
+import { http } from "./http/http.ts";
 import type { ProbeContext } from "./probe.ts";
 import { newTrace } from "../run/verdicts.ts";
 

@@ -1,15 +1,15 @@
 import type { ProbedType, SpecOf } from "@statusmesh/shared/checks";
 import { container } from "./container.ts";
-import { dns } from "./dns.ts";
+import { dns } from "./dns/dns.ts";
 import { domainExpiry } from "./domain-expiry.ts";
 import { grpc } from "./grpc.ts";
-import { exec } from "./exec.ts";
-import { http } from "./http.ts";
+import { exec } from "./exec/exec.ts";
+import { http } from "./http/http.ts";
 import { ping } from "./ping.ts";
 import type { Probe } from "./probe.ts";
-import { statusPage } from "./status-page.ts";
+import { statusPage } from "./status-page/status-page.ts";
 import { tcp } from "./tcp.ts";
-import { tlsCert } from "./tls-cert.ts";
+import { tlsCert } from "./tls/tls-cert.ts";
 import { websocket } from "./websocket.ts";
 
 /** Registry of probes. A check kind without one does not compile. */

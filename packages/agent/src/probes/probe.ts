@@ -1,14 +1,14 @@
 import type { ResultDetails } from "@statusmesh/shared/checks";
 import type { ReportedComponents } from "@statusmesh/shared/checks/status-page";
-import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
-import type { CheckStatus } from "@statusmesh/shared/result";
+import type { FailureSnapshot } from "@statusmesh/shared/protocol/failure-snapshot";
+import type { CheckStatus } from "@statusmesh/shared/protocol/result";
 import type { CancelSignal } from "@statusmesh/shared/net/cancellation";
 import type { DialTrace } from "@statusmesh/shared/net/dial";
 import type { Lookup } from "@statusmesh/shared/net/resolve";
 import type { ReceivedResponse } from "../diagnosis/response.ts";
-import type { CheckCertificates } from "./certificates.ts";
+import type { CheckCertificates } from "./tls/certificates.ts";
 import type { Place } from "../http/docker-socket.ts";
-import type { Commands } from "./commands.ts";
+import type { Commands } from "./exec/commands.ts";
 import type { RdapLookups } from "../rdap/lookups.ts";
 
 /** Measurements so far; the deadline reads them at that moment. */

@@ -6,7 +6,7 @@ import { matchObject } from "@statusmesh/shared/testing";
 import { checkKinds } from "@statusmesh/shared/checks";
 import type { TcpCheck } from "@statusmesh/shared/checks/tcp";
 import { trustAlso } from "@statusmesh/shared/net/tls";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import { outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
 /*

@@ -5,7 +5,7 @@ import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { checkKinds, type SpecOf } from "@statusmesh/shared/checks";
 import { sentBytes } from "@statusmesh/shared/checks/tcp";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import { outcomeOf, tcpServer, testRunner } from "../testing.ts";
 import { greetingAdvice } from "./tcp.ts";
 

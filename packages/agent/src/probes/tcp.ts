@@ -3,11 +3,11 @@ import { greetings, sentBytes, startTlsOf, type TcpCheck } from "@statusmesh/sha
 import { canonicalHost, serverName } from "@statusmesh/shared/checks/host";
 import { dial } from "@statusmesh/shared/net/dial";
 import { unlessClosed } from "./conversation.ts";
-import { handshake } from "./handshake.ts";
-import { shortened } from "./http-expectations.ts";
-import { maskerOf } from "./masking.ts";
+import { handshake } from "./tls/handshake.ts";
+import { shortened } from "./http/http-expectations.ts";
+import { maskerOf } from "./masking/masking.ts";
 import { down, oncePer, type Probe, type ProbeContext, up, type Verdict } from "./probe.ts";
-import { StartTlsError, startTls } from "./starttls.ts";
+import { StartTlsError, startTls } from "./tls/starttls.ts";
 
 const hostOf = oncePer(({ host }: TcpCheck) => canonicalHost(host));
 const bytesOf = oncePer(sentBytes);

@@ -4,7 +4,7 @@ import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { WebSocketServer, type WebSocket } from "ws";
 import { checkKinds, type SpecOf } from "@statusmesh/shared/checks";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import { outcomeOf, tcpServer, testRunner } from "../testing.ts";
 
 /* A WebSocket, against a real server and against servers that are none. */

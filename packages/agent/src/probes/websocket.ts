@@ -3,9 +3,9 @@ import { dial } from "@statusmesh/shared/net/dial";
 import { DialError, wordsFor } from "@statusmesh/shared/net/dial-error";
 import { codeOf } from "@statusmesh/shared/thrown";
 import type { WebSocket } from "ws";
-import { handshake } from "./handshake.ts";
-import { shortened } from "./http-expectations.ts";
-import { maskerOf } from "./masking.ts";
+import { handshake } from "./tls/handshake.ts";
+import { shortened } from "./http/http-expectations.ts";
+import { maskerOf } from "./masking/masking.ts";
 import { oncePer, type Probe, type ProbeContext, type Verdict } from "./probe.ts";
 
 const destinationOf = oncePer(({ url }: WebSocketCheck) => placeOf(url));

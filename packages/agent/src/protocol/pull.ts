@@ -1,5 +1,5 @@
 import { Compile } from "typebox/compile";
-import { type PullRequest, PullReply, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { type PullRequest, PullReply, protocolVersion } from "@statusmesh/shared/protocol/agent-protocol";
 import { asObject } from "@statusmesh/shared/json";
 import { type Api, ApiError, type ApiErrorKind, asApiError, backoffMs, type Contact, retryMs } from "./api.ts";
 import type { CorrectedClock } from "../clock.ts";

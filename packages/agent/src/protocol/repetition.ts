@@ -1,4 +1,4 @@
-import type { CheckStatus } from "@statusmesh/shared/result";
+import type { CheckStatus } from "@statusmesh/shared/protocol/result";
 
 /**
  * Consecutive failing runs of one status after which another one changes nothing: incidents open after 2 by default.

@@ -10,7 +10,7 @@ import type {
   ResultsReply,
   ResultsRequest,
   RunReply,
-} from "@statusmesh/shared/agent-protocol";
+} from "@statusmesh/shared/protocol/agent-protocol";
 import { backoffMs, connectApi } from "./api.ts";
 import { correctedClock } from "../clock.ts";
 import { Puller } from "./pull.ts";

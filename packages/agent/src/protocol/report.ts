@@ -6,7 +6,7 @@ import {
   ResultsReply,
   type ResultsRequest,
   type RunReply,
-} from "@statusmesh/shared/agent-protocol";
+} from "@statusmesh/shared/protocol/agent-protocol";
 import { type Api, ApiError, asApiError, type Contact, retryMs } from "./api.ts";
 import { Alarm, type Clock } from "../clock.ts";
 import { type Log, Once } from "../telemetry/log.ts";

@@ -1,6 +1,6 @@
-import type { AgentResult, RunReply } from "@statusmesh/shared/agent-protocol";
-import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
-import type { Measurement } from "@statusmesh/shared/result";
+import type { AgentResult, RunReply } from "@statusmesh/shared/protocol/agent-protocol";
+import type { FailureSnapshot } from "@statusmesh/shared/protocol/failure-snapshot";
+import type { Measurement } from "@statusmesh/shared/protocol/result";
 import type { Outcome } from "../run/run.ts";
 
 /** The result of a slot as it is reported. `version` of the check; null for a run on demand. */

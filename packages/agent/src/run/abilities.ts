@@ -4,7 +4,7 @@ import type { Clock } from "../clock.ts";
 import type { Place } from "../http/docker-socket.ts";
 import { engineFault } from "../probes/engine.ts";
 import { type PingCause, pingCause } from "../probes/ping.ts";
-import type { Commands } from "../probes/commands.ts";
+import type { Commands } from "../probes/exec/commands.ts";
 import type { Log } from "../telemetry/log.ts";
 
 /** What keeps an agent from running a kind can be repaired while it runs. */

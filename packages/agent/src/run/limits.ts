@@ -1,4 +1,4 @@
-import type { CheckStatus } from "@statusmesh/shared/result";
+import type { CheckStatus } from "@statusmesh/shared/protocol/result";
 
 /**
  * Counts concurrent runs per key (organisation, host and port). On-demand runs leave the last free place to scheduled

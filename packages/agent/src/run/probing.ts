@@ -1,14 +1,14 @@
-import { warningLimits } from "@statusmesh/shared/agent-protocol";
+import { warningLimits } from "@statusmesh/shared/protocol/agent-protocol";
 import type { ReportedComponents } from "@statusmesh/shared/checks/status-page";
-import type { Cause, Measurement } from "@statusmesh/shared/result";
+import type { Cause, Measurement } from "@statusmesh/shared/protocol/result";
 import { Cancellation } from "@statusmesh/shared/net/cancellation";
 import { DialError } from "@statusmesh/shared/net/dial-error";
 import { type IpVersion, type Lookup, resolve } from "@statusmesh/shared/net/resolve";
 import { stackOf } from "@statusmesh/shared/thrown";
 import type { Clock } from "../clock.ts";
-import type { CheckCertificates } from "../probes/certificates.ts";
+import type { CheckCertificates } from "../probes/tls/certificates.ts";
 import type { Place } from "../http/docker-socket.ts";
-import type { Commands } from "../probes/commands.ts";
+import type { Commands } from "../probes/exec/commands.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { NetworkGuard } from "./network.ts";
 import type { Probe, Trace, Verdict } from "../probes/probe.ts";

@@ -1,4 +1,4 @@
-import type { WithheldCheck } from "@statusmesh/shared/agent-protocol";
+import type { WithheldCheck } from "@statusmesh/shared/protocol/agent-protocol";
 import {
   circuitOpen,
   isProbedType,
@@ -7,7 +7,7 @@ import {
   type ProbedSpec,
   throttledByCap,
 } from "@statusmesh/shared/checks";
-import type { Cause } from "@statusmesh/shared/result";
+import type { Cause } from "@statusmesh/shared/protocol/result";
 import { secondTry } from "@statusmesh/shared/schedule";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { CircuitBreakers, type Failure, InflightCap, UsualDurations } from "./limits.ts";
@@ -21,7 +21,7 @@ import {
   type Run,
   type WireCheck,
 } from "./probing.ts";
-import { certificatesFor } from "../probes/certificates.ts";
+import { certificatesFor } from "../probes/tls/certificates.ts";
 import { probeOf } from "../probes/index.ts";
 import type { Verdict } from "../probes/probe.ts";
 import { clean, measurementOf, newTrace } from "./verdicts.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import t from "tap";
-import type { AssignedCheck } from "@statusmesh/shared/agent-protocol";
+import type { AssignedCheck } from "@statusmesh/shared/protocol/agent-protocol";
 import { jitterMs, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import { Schedule } from "../schedule/schedule.ts";
 import { Stats } from "../telemetry/stats.ts";

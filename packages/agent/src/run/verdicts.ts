@@ -1,7 +1,7 @@
 import { isCheckType, type ResultDetails } from "@statusmesh/shared/checks";
 import { areDetailsOf } from "@statusmesh/shared/checks/own-details";
 import { DialError, overdue } from "@statusmesh/shared/net/dial-error";
-import type { Measurement } from "@statusmesh/shared/result";
+import type { Measurement } from "@statusmesh/shared/protocol/result";
 import { connectionDiagnosis, overdueDiagnosis } from "../diagnosis/connection.ts";
 import { responseDiagnosis } from "../diagnosis/response.ts";
 import type { Probe, Trace, Verdict } from "../probes/probe.ts";

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import type { AssignedCheck } from "@statusmesh/shared/agent-protocol";
+import type { AssignedCheck } from "@statusmesh/shared/protocol/agent-protocol";
 import {
   isOnGrid,
   isOnRecheckGrid,

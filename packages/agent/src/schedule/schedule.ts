@@ -1,4 +1,4 @@
-import type { AssignedCheck, PullReply } from "@statusmesh/shared/agent-protocol";
+import type { AssignedCheck, PullReply } from "@statusmesh/shared/protocol/agent-protocol";
 import { jitterMs, nextRecheck, phaseMs, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import type { Clock } from "../clock.ts";
 import { Heap } from "./heap.ts";

@@ -6,7 +6,7 @@ import type { CheckKind } from "@statusmesh/shared/checks/kind";
 import { duration, ShellError, type ShellOption, wholeOr } from "@statusmesh/shared/checks/shell";
 import { AppError } from "@statusmesh/shared/errors";
 import { asObject, parsedJson } from "@statusmesh/shared/json";
-import { type SchemaNode, validate } from "@statusmesh/shared/validate";
+import { type SchemaNode, validate } from "@statusmesh/shared/schema/validate";
 
 /** One field of a kind as an option. */
 interface FieldOption extends ShellOption {

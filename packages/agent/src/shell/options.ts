@@ -4,7 +4,7 @@ import { exits, fail } from "./output.ts";
 import { bindPattern, isLoopback, parseBind } from "@statusmesh/shared/net/address";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import { dockerPlace, type Place as DockerPlace, usualSocket } from "../http/docker-socket.ts";
-import type { Commands } from "../probes/commands.ts";
+import type { Commands } from "../probes/exec/commands.ts";
 import type { Place } from "../run/network.ts";
 import { isAllowedUrl } from "../rdap/allowed-url.ts";
 
@@ -90,7 +90,7 @@ export const heartbeats = (): Option =>
  */
 export async function readCommands(command: Command, file: string): Promise<Commands> {
   // Loaded here: it needs the parser of TOML.
-  const { CommandsError, readCommands: read } = await import("../probes/commands.ts");
+  const { CommandsError, readCommands: read } = await import("../probes/exec/commands.ts");
   try {
     return read(file);
   } catch (error) {

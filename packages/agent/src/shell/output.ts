@@ -1,4 +1,4 @@
-import { paint, type Screen, type Tone } from "@statusmesh/shared/terminal";
+import { paint, type Screen, type Tone } from "@statusmesh/shared/shell/terminal";
 import type { Command } from "commander";
 
 /** Exit codes of `sm-agent`, from `sysexits.h` where it has one. */

@@ -1,4 +1,4 @@
-import type { RunReply } from "@statusmesh/shared/agent-protocol";
+import type { RunReply } from "@statusmesh/shared/protocol/agent-protocol";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { Alarm, type Clock } from "../clock.ts";
 import { type Log, Once } from "../telemetry/log.ts";

@@ -1,7 +1,7 @@
 import { crc32 } from "node:zlib";
 import Type from "typebox";
 import { Compile } from "typebox/compile";
-import { AgentResult } from "@statusmesh/shared/agent-protocol";
+import { AgentResult } from "@statusmesh/shared/protocol/agent-protocol";
 import { parsedJson } from "@statusmesh/shared/json";
 
 /*

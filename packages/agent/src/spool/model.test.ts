@@ -2,7 +2,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
 import t from "tap";
-import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import type { AgentResult } from "@statusmesh/shared/protocol/agent-protocol";
 import type { Batch, Lane } from "./spool.ts";
 import { FakeClock, mortalFiles } from "../testing.ts";
 import { type DiskSpool, openDiskSpool } from "./disk.ts";

@@ -1,4 +1,4 @@
-import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import type { AgentResult } from "@statusmesh/shared/protocol/agent-protocol";
 import { type State, writeResult, writeState } from "./format.ts";
 import { Queue } from "./queue.ts";
 import type { Ranges } from "./ranges.ts";

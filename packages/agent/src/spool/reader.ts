@@ -1,4 +1,4 @@
-import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import type { AgentResult } from "@statusmesh/shared/protocol/agent-protocol";
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { Files } from "./files.ts";
 import { decodeResult, frameAt, type Segment } from "./format.ts";

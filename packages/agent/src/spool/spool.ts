@@ -1,4 +1,4 @@
-import type { AgentResult, RunReply } from "@statusmesh/shared/agent-protocol";
+import type { AgentResult, RunReply } from "@statusmesh/shared/protocol/agent-protocol";
 import { Queue } from "./queue.ts";
 
 /** A record that waits to be reported. */

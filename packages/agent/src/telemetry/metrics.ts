@@ -1,4 +1,4 @@
-import type { CheckStatus } from "@statusmesh/shared/result";
+import type { CheckStatus } from "@statusmesh/shared/protocol/result";
 import type { StatsTotals, StatsWatch } from "./stats.ts";
 import { family, Histogram, type Sample } from "./exposition.ts";
 

@@ -1,5 +1,5 @@
 import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
-import type { CheckStatus } from "@statusmesh/shared/result";
+import type { CheckStatus } from "@statusmesh/shared/protocol/result";
 
 /** Called for every run and start, for metrics. */
 export interface StatsWatch {

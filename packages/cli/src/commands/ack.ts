@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { tame } from "@statusmesh/shared/terminal";
+import { tame } from "@statusmesh/shared/shell/terminal";
 import { isId } from "@statusmesh/shared/ids";
 import type { Api } from "../shell/api.ts";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { paint, tame, type Tone } from "@statusmesh/shared/terminal";
+import { paint, tame, type Tone } from "@statusmesh/shared/shell/terminal";
 import type { Json } from "@statusmesh/shared/json";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { Failure, print, printJson, screen } from "../shell/output.ts";

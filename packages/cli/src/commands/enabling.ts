@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { tame } from "@statusmesh/shared/terminal";
+import { tame } from "@statusmesh/shared/shell/terminal";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { Failure, print, printJson } from "../shell/output.ts";
 import { collect, jsonOption } from "../shell/options.ts";

@@ -1,6 +1,6 @@
 import * as fs from "node:fs";
 import type { Command } from "commander";
-import { tame } from "@statusmesh/shared/terminal";
+import { tame } from "@statusmesh/shared/shell/terminal";
 import { dayMs } from "@statusmesh/shared/time";
 import { codeOrMessage } from "@statusmesh/shared/thrown";
 import type { HistoryFile } from "../import/history.ts";

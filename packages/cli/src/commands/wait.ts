@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
-import { tame } from "@statusmesh/shared/terminal";
+import { tame } from "@statusmesh/shared/shell/terminal";
 import { inUnits } from "@statusmesh/shared/time";
 import { connectionOf, connects, type ConnectionOptions } from "../shell/connection.ts";
 import { durationMs, jsonOption } from "../shell/options.ts";

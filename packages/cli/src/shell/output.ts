@@ -1,4 +1,4 @@
-import { inColumns, type Screen, screenOf, tame } from "@statusmesh/shared/terminal";
+import { inColumns, type Screen, screenOf, tame } from "@statusmesh/shared/shell/terminal";
 import type { ApiFault } from "@statusmesh/shared/declared/project";
 
 /** Exit codes of `smctl`. `maintenance run` ends with that of its command. */

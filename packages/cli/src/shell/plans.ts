@@ -1,6 +1,6 @@
 import { isObject } from "@statusmesh/shared/json";
 import { pointerSegment } from "@statusmesh/shared/secrets";
-import { paint, type Screen, tame, type Tone } from "@statusmesh/shared/terminal";
+import { paint, type Screen, tame, type Tone } from "@statusmesh/shared/shell/terminal";
 import { counted } from "./output.ts";
 
 /** The parts of a reply of `POST /config/plan` and `/config/apply` that are shown. */

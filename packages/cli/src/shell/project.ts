@@ -9,7 +9,7 @@ import { refuseSettings } from "@statusmesh/shared/declared/variables";
 import { variablesText } from "@statusmesh/shared/declared/withheld";
 import type { Json } from "@statusmesh/shared/json";
 import { mask, pointerSegment } from "@statusmesh/shared/secrets";
-import { tame } from "@statusmesh/shared/terminal";
+import { tame } from "@statusmesh/shared/shell/terminal";
 import { requestBodies } from "../package.ts";
 import { storePath } from "./connection.ts";
 import { counted, Failure, printJson, type Refused } from "./output.ts";

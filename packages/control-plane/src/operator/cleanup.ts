@@ -1,9 +1,10 @@
 import { hourMs, utcDay } from "@statusmesh/shared/time";
 import { purgeAudit } from "../access/audit/service.ts";
-import { purgeAttempts, sweepSignIn } from "../access/auth/service.ts";
-import { purgeVerifications } from "../alerting/channels/service.ts";
+import { purgeAttempts } from "../access/auth/passwords/service.ts";
+import { sweepSignIn } from "../access/auth/service.ts";
+import { purgeVerifications } from "../alerting/channels/verification/service.ts";
 import type { System } from "../platform/context.ts";
-import { purgeSnapshots } from "../alerting/incidents/service.ts";
+import { purgeSnapshots } from "../alerting/incidents/timeline/service.ts";
 import { purgeDeletedOrgs } from "../access/orgs/service.ts";
 import { purgeRefusals } from "../access/plans/service.ts";
 import { deleteTargetsOf, sweepTombstones } from "../monitoring/targets/service.ts";

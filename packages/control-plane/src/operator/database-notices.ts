@@ -1,6 +1,6 @@
 import type { System } from "../platform/context.ts";
-import type { DatabaseProblem } from "../platform/db/failures.ts";
-import type { DatabaseWatch } from "../platform/db/watch.ts";
+import type { DatabaseProblem } from "../platform/db/client/failures.ts";
+import type { DatabaseWatch } from "../platform/db/client/watch.ts";
 import { sendMail } from "../platform/email/mail.ts";
 import { operatorMail } from "./operator-notices.ts";
 import { absolute } from "../platform/html/format.ts";

@@ -1,5 +1,5 @@
 import { isDue, isNext } from "../alerting/deliveries/engine.ts";
-import { affectsRow, type Db, rowOf, valueOf } from "../platform/db/sql.ts";
+import { affectsRow, type Db, rowOf, valueOf } from "../platform/db/client/sql.ts";
 
 export interface Liveness {
   /** Time of the newest result of an enabled target, and of the oldest such target. Null without targets. */

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import type { System } from "../platform/context.ts";
-import { writeDeliveries } from "../alerting/deliveries/outbox.ts";
+import { writeDeliveries } from "../alerting/deliveries/outbox/outbox.ts";
 import { minute } from "../testing/clock.ts";
 import { startMailbox } from "../testing/mailbox.ts";
 import { newTarget, openIncident, outboxNotice, setStatus, webhookTo } from "../testing/scene.ts";

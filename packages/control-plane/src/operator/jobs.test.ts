@@ -1,18 +1,18 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { inTransaction, type System } from "../platform/context.ts";
-import type { DatabaseProblem } from "../platform/db/failures.ts";
+import type { DatabaseProblem } from "../platform/db/client/failures.ts";
 import { hour, until } from "../testing/clock.ts";
 import { openIncident, webhookTo } from "../testing/scene.ts";
 import { startMailbox } from "../testing/mailbox.ts";
 import { newOrg, openWorld } from "../testing/world.ts";
 import { databaseNotices } from "./database-notices.ts";
-import { areRemindersDue, sendReminders } from "../alerting/incidents/reminders.ts";
+import { areRemindersDue, sendReminders } from "../alerting/incidents/escalation/reminders.ts";
 import { runAlone, startJobs } from "../platform/jobs/runner.ts";
-import { isHeldDue } from "../alerting/deliveries/held.ts";
+import { isHeldDue } from "../alerting/deliveries/outbox/held.ts";
 import { isMaintenanceDue } from "../alerting/incidents/engine.ts";
-import { areEscalationsDue } from "../alerting/incidents/ladder.ts";
-import { isHeartbeatDue } from "../monitoring/pipeline/heartbeats.ts";
+import { areEscalationsDue } from "../alerting/incidents/escalation/ladder.ts";
+import { isHeartbeatDue } from "../monitoring/heartbeats/intake/reports.ts";
 import { areMessagesDue, isNewsDue } from "../publishing/subscribers/engine.ts";
 import { isTrue } from "../platform/jobs/queries.ts";
 

@@ -1,4 +1,4 @@
-import { anyOf, type Db } from "../platform/db/sql.ts";
+import { anyOf, type Db } from "../platform/db/client/sql.ts";
 
 /** True when the work of this name is done for the day, YYYY-MM-DD. */
 export async function isDoneForDay(sql: Db, name: string, day: string): Promise<boolean> {

@@ -11,7 +11,7 @@ import { listWindows } from "../alerting/maintenance/service.ts";
 import { getTarget, listTargets } from "../monitoring/targets/service.ts";
 import { type Ctx, scopes } from "../platform/context.ts";
 import { migrate, migrationsFolder, readMigrations } from "../platform/db/migrate.ts";
-import { ensurePartitions } from "../platform/db/partitions.ts";
+import { ensurePartitions } from "../platform/db/distributed/partitions.ts";
 import { listPages } from "../publishing/status-pages/service.ts";
 import { fillEveryTable, losses, storedRows } from "../testing/every-table.ts";
 import { schemaText } from "../testing/schema-text.ts";

@@ -1,7 +1,7 @@
 import type { SecureContext } from "node:tls";
 import type { Sealer } from "./crypto/seal.ts";
 import type { Config } from "../config/config.ts";
-import type { Db } from "./db/sql.ts";
+import type { Db } from "./db/client/sql.ts";
 import type { Clock } from "./process/clock.ts";
 import type { Log } from "./process/log.ts";
 import type { IsGone } from "./process/turns.ts";
@@ -58,7 +58,7 @@ export interface System {
   readonly config: Config;
   readonly sealer: Sealer;
   readonly abuse: AbuseLists;
-  /** Parameters of scrypt for new password hashes; absent: those of `access/auth/passwords.ts`. */
+  /** Parameters of scrypt for new password hashes; absent: those of `access/auth/passwords/passwords.ts`. */
   readonly hashCost?: HashCost;
   /** The default certificate authorities with those of `channels.ca_file`; null: the default ones. */
   readonly authorities: SecureContext | null;
@@ -298,8 +298,8 @@ export interface Visit extends System {
 }
 
 /**
- * A visitor with access to the status page of the request. Only the gate of the pages (publishing/public/gate.ts)
- * creates one, and everything that a page shows takes one.
+ * A visitor with access to the status page of the request. Only the gate of the pages creates one
+ * (publishing/public/access/gate.ts), and everything that a page shows takes one.
  */
 export interface PageVisit extends Visit {
   readonly page: { readonly id: string; readonly org_id: string; readonly slug: string };

@@ -4,9 +4,9 @@ import Koa, { type Context } from "koa";
 import type { AgentCtx, Ctx, System } from "../platform/context.ts";
 import { exchange } from "../platform/http/exchange.ts";
 import { mountRoutes } from "../platform/http/mount.ts";
-import { admitted } from "../publishing/public/gate.ts";
+import { admitted } from "../publishing/public/access/gate.ts";
 import type { Route } from "../platform/http/route.ts";
-import type { Throttle } from "../platform/http/throttle.ts";
+import type { Throttle } from "../platform/http/limits/throttle.ts";
 import type { Teardown } from "./database.ts";
 
 export interface Answer {

@@ -1,4 +1,4 @@
-import { ensurePartitions } from "../platform/db/partitions.ts";
+import { ensurePartitions } from "../platform/db/distributed/partitions.ts";
 import { day, noon } from "./clock.ts";
 import { cloneDatabase, type Fixture, type Teardown, type TestDatabase } from "./postgres.ts";
 

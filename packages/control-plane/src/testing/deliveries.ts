@@ -1,12 +1,12 @@
 import type { Sql } from "postgres";
 import { Semaphore } from "@statusmesh/shared/semaphore";
 import type { Ctx, System } from "../platform/context.ts";
-import { channelOutbound, roundKinds } from "../alerting/channels/service.ts";
+import { channelOutbound, roundKinds } from "../alerting/channels/sending/service.ts";
 import { openHub } from "../platform/db/notify.ts";
-import { writeDeliveries } from "../alerting/deliveries/outbox.ts";
-import type { OutboxNotice } from "../alerting/deliveries/outbox-queries.ts";
-import { type Sending, startDeliverer } from "../alerting/deliveries/deliverer.ts";
-import { openRecorder } from "../alerting/deliveries/recorder.ts";
+import { writeDeliveries } from "../alerting/deliveries/outbox/outbox.ts";
+import type { OutboxNotice } from "../alerting/deliveries/outbox/outbox-queries.ts";
+import { type Sending, startDeliverer } from "../alerting/deliveries/sending/deliverer.ts";
+import { openRecorder } from "../alerting/deliveries/sending/recorder.ts";
 import type { Teardown } from "./database.ts";
 import { type SinkAnswer, startSink } from "./sink.ts";
 import { allowPrivate, newOrg, openWorld, type World } from "./world.ts";

@@ -1,5 +1,5 @@
 import type { Sql } from "postgres";
-import type { Db } from "../platform/db/sql.ts";
+import type { Db } from "../platform/db/client/sql.ts";
 
 /** A stored row: column names with their values as JSON. */
 export type StoredRow = Readonly<Record<string, unknown>>;

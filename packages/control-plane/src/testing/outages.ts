@@ -1,9 +1,10 @@
-import { type AgentResult, protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { type AgentResult, protocolVersion } from "@statusmesh/shared/protocol/agent-protocol";
 import type { AgentCtx, Ctx, System } from "../platform/context.ts";
-import { listEvents, listIncidents } from "../alerting/incidents/service.ts";
+import { listEvents } from "../alerting/incidents/timeline/service.ts";
+import { listIncidents } from "../alerting/incidents/service.ts";
 import type { Incident } from "../alerting/incidents/schema.ts";
 import { openIngest } from "../monitoring/pipeline/ingest.ts";
-import { createTarget } from "../monitoring/targets/service.ts";
+import { createTarget } from "../monitoring/targets/write/service.ts";
 import { second } from "./clock.ts";
 import { addMaintenance, admit, agentResult, webhookTo } from "./scene.ts";
 import { newAgent, newOrg, openWorld, type World } from "./world.ts";

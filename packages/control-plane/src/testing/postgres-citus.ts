@@ -1,5 +1,5 @@
 import postgres, { type Sql } from "postgres";
-import { readByTarget, spread, spreadTables } from "../platform/db/citus.ts";
+import { readByTarget, spread, spreadTables } from "../platform/db/distributed/citus.ts";
 import type { Server } from "./postgres-join.ts";
 
 /** A Citus cluster in place of the PostgreSQL of a test run. */

@@ -2,9 +2,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import * as fs from "node:fs";
 import { join } from "node:path";
-import { openPool } from "../platform/db/connect.ts";
-import type { Embedded } from "../platform/db/embedded.ts";
-import { run, serverEnv } from "../platform/db/embedded-tools.ts";
+import { openPool } from "../platform/db/client/connect.ts";
+import type { Embedded } from "../platform/db/embedded/embedded.ts";
+import { run, serverEnv } from "../platform/db/embedded/tools.ts";
 import { until } from "./clock.ts";
 
 const username = "statusmesh";

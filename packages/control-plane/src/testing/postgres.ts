@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { dirname } from "node:path";
 import type { Sql } from "postgres";
 import { newId } from "@statusmesh/shared/ids";
-import { openPool } from "../platform/db/connect.ts";
+import { openPool } from "../platform/db/client/connect.ts";
 import { migrate, migrationsFolder, readMigrations } from "../platform/db/migrate.ts";
 import { type Cluster, distributeAll, joinCluster } from "./postgres-citus.ts";
 import { joinServer, type Server } from "./postgres-join.ts";

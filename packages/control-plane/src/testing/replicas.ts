@@ -1,10 +1,10 @@
 import type { Fragment, Sql } from "postgres";
 import type { System } from "../platform/context.ts";
 import { isTrue } from "../platform/jobs/queries.ts";
-import { claimDeliveries, isAnyPending, nextDueAt } from "../alerting/deliveries/claim-queries.ts";
-import { leaseMs, sendAndRecord } from "../alerting/deliveries/deliverer.ts";
-import { openPlaces } from "../alerting/deliveries/limits.ts";
-import { settleMembers } from "../alerting/deliveries/round-queries.ts";
+import { claimDeliveries, isAnyPending, nextDueAt } from "../alerting/deliveries/sending/claim-queries.ts";
+import { leaseMs, sendAndRecord } from "../alerting/deliveries/sending/deliverer.ts";
+import { openPlaces } from "../alerting/deliveries/sending/limits.ts";
+import { settleMembers } from "../alerting/deliveries/rounds/round-queries.ts";
 import { type OwnedWorld, sendingOf } from "./deliveries.ts";
 
 /* Processes on one database that claim and send when a test lets them, and are killed between two statements. */

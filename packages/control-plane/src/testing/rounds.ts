@@ -1,8 +1,8 @@
 import { newId } from "@statusmesh/shared/ids";
 import type { Reason } from "../alerting/channels/schema.ts";
 import { createChannel } from "../alerting/channels/service.ts";
-import { writeDeliveries } from "../alerting/deliveries/outbox.ts";
-import { outboxNotice } from "../alerting/incidents/notices.ts";
+import { writeDeliveries } from "../alerting/deliveries/outbox/outbox.ts";
+import { outboxNotice } from "../alerting/incidents/evaluation/notices.ts";
 import type { OwnedWorld } from "./deliveries.ts";
 
 /** A monitor and its open incident. */

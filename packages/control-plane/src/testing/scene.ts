@@ -1,10 +1,10 @@
-import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import type { AgentResult } from "@statusmesh/shared/protocol/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import type { Sql } from "postgres";
 import { createChannel } from "../alerting/channels/service.ts";
 import type { Ctx, System } from "../platform/context.ts";
-import type { OutboxNotice } from "../alerting/deliveries/outbox-queries.ts";
-import { outboxNotice as noticeOf } from "../alerting/incidents/notices.ts";
+import type { OutboxNotice } from "../alerting/deliveries/outbox/outbox-queries.ts";
+import { outboxNotice as noticeOf } from "../alerting/incidents/evaluation/notices.ts";
 import type { Reason } from "../alerting/channels/schema.ts";
 import { minute } from "./clock.ts";
 

@@ -1,11 +1,11 @@
 import { newId } from "@statusmesh/shared/ids";
 import { type AppOptions, createApp } from "../app.ts";
-import { sessionCookieName } from "../access/auth/service.ts";
+import { sessionCookieName } from "../access/auth/cookies/service.ts";
 import { type Ctx, type Scope, scopes, scopesOf, type System } from "../platform/context.ts";
 import { hashToken, newToken } from "../platform/crypto/token.ts";
 import { openHub } from "../platform/db/notify.ts";
-import { openPings } from "../monitoring/pipeline/ping-queue.ts";
-import { openAgentPings } from "../monitoring/pipeline/agent-pings.ts";
+import { openPings } from "../monitoring/heartbeats/intake/queue.ts";
+import { openAgentPings } from "../monitoring/heartbeats/intake/agent-pings.ts";
 import { openIngest } from "../monitoring/pipeline/ingest.ts";
 import { type Ask, listen, type Served } from "./app.ts";
 import { day } from "./clock.ts";

@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { type CheckSpec, isProbedType, kindOf, type ProbedType, probedTypes } from "./index.ts";
-import { Closed, described } from "../shapes.ts";
+import { Closed, described } from "../schema/shapes.ts";
 
 const name = "^[a-z0-9_-]{1,40}$";
 

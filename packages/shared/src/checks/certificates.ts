@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { idPatternInAnyCase } from "../ids.ts";
-import { Closed, nullable } from "../shapes.ts";
+import { Closed, nullable } from "../schema/shapes.ts";
 import { IdText } from "../text.ts";
 
 const errorCode = "INVALID_TLS_CERT_PARAMS";

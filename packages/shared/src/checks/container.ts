@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
-import { described, nullable, Shape } from "../shapes.ts";
+import { described, nullable, Shape } from "../schema/shapes.ts";
 import { type CheckKind, nullableText, timeout } from "./kind.ts";
 
 const containerName = Type.String({

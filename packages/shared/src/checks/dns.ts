@@ -2,8 +2,8 @@ import { isIP } from "node:net";
 import { domainToASCII } from "node:url";
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
-import { checkAll, rule } from "../faults.ts";
-import type { FieldForm } from "../form.ts";
+import { checkAll, rule } from "../schema/faults.ts";
+import type { FieldForm } from "../schema/form.ts";
 import { groupsOfV6 } from "../net/address.ts";
 import {
   type CheckKind,
@@ -16,7 +16,7 @@ import {
 } from "./kind.ts";
 import { canonicalHost, refuseInvisible } from "./host.ts";
 import { durationOption } from "./shell.ts";
-import { Closed } from "../shapes.ts";
+import { Closed } from "../schema/shapes.ts";
 
 export const recordTypes = ["A", "AAAA", "CNAME", "MX", "NS", "TXT", "SOA", "PTR", "CAA", "SRV"] as const;
 export type RecordType = (typeof recordTypes)[number];

@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { messageOf } from "../thrown.ts";
 import { AppError } from "../errors.ts";
-import { checkAll } from "../faults.ts";
+import { checkAll } from "../schema/faults.ts";
 import { asObject, parsedJson } from "../json.ts";
 import { sellerOf } from "../net/private-registries.ts";
 import { privateSuffix, type RegistrableDomain, registrableDomain } from "../net/registrable-domain.ts";
@@ -9,7 +9,7 @@ import { DaysRemaining, Expiry, expiryFields, expiryInWords, expiryRule, expiryS
 import { type CheckKind, nullableText, timeout } from "./kind.ts";
 import { canonicalHost, refuseInvisible } from "./host.ts";
 import { utcDay } from "../time.ts";
-import { Closed, described, nullable, Shape } from "../shapes.ts";
+import { Closed, described, nullable, Shape } from "../schema/shapes.ts";
 
 const errorCode = "INVALID_DOMAIN_PARAMS";
 /** Title of the collapsed part of the form. */

@@ -1,7 +1,6 @@
 import Type, { type Static } from "typebox";
-import type { CheckKind } from "./kind.ts";
-import { timeout } from "./kind.ts";
-import { Closed, described, nullable, Shape } from "../shapes.ts";
+import { type CheckKind, timeout } from "./kind.ts";
+import { Closed, described, nullable, Shape } from "../schema/shapes.ts";
 
 /** A key of the agent's file of commands. */
 export const commandPattern = "^[a-z0-9_-]{1,40}$";

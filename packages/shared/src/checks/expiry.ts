@@ -1,8 +1,8 @@
 import Type from "typebox";
 import type { ErrorCode } from "../errors.ts";
-import { rule } from "../faults.ts";
+import { rule } from "../schema/faults.ts";
 import { dayMs } from "../time.ts";
-import { described } from "../shapes.ts";
+import { described } from "../schema/shapes.ts";
 
 /** The limits of a check of an expiry. `what` ends, in the hint. */
 export const expiryFields = (warnDays: number, what: string, errorCode: ErrorCode) => ({

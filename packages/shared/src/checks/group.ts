@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
-import { Faults } from "../faults.ts";
-import { Closed, Shape } from "../shapes.ts";
+import { Faults } from "../schema/faults.ts";
+import { Closed, Shape } from "../schema/shapes.ts";
 import type { CheckKind } from "./kind.ts";
 
 const errorCode = "INVALID_GROUP";

@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { checkAll, rule } from "../faults.ts";
+import { checkAll, rule } from "../schema/faults.ts";
 import { hostAndPort } from "../url.ts";
 import { certificatesField, certificatesRule } from "./certificates.ts";
 import { headersRule, isSecretHeader, mapHeaderSecrets } from "./http-rules.ts";
@@ -16,7 +16,7 @@ import {
 } from "./kind.ts";
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
 import { durationOption, readHostAndPort } from "./shell.ts";
-import { Shape } from "../shapes.ts";
+import { Shape } from "../schema/shapes.ts";
 
 /** Title of the collapsed part of the form. */
 const section = "Advanced gRPC options";

@@ -2,7 +2,7 @@ import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
 import { dayMs, inUnits } from "../time.ts";
 import type { CheckKind } from "./kind.ts";
-import { Closed, Shape } from "../shapes.ts";
+import { Closed, Shape } from "../schema/shapes.ts";
 
 const errorCode = "INVALID_HEARTBEAT";
 const refuse = (message: string, field: string) => new AppError(errorCode, message, { field });

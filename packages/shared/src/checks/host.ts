@@ -1,6 +1,6 @@
 import Type from "typebox";
 import { AppError, type ErrorCode } from "../errors.ts";
-import type { FieldForm } from "../form.ts";
+import type { FieldForm } from "../schema/form.ts";
 import { invisibleIn } from "../url.ts";
 import { nullableText } from "./kind.ts";
 

@@ -1,5 +1,5 @@
 import { AppError } from "../errors.ts";
-import { checkAll, Faults, rule } from "../faults.ts";
+import { checkAll, Faults, rule } from "../schema/faults.ts";
 import { pointerSegment } from "../secrets.ts";
 import { urlProblem } from "../url.ts";
 import { expectationRule, pathRule, patternRule } from "./expectations.ts";

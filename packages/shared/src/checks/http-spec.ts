@@ -1,10 +1,10 @@
 import Type, { type Static } from "typebox";
-import type { FieldForm } from "../form.ts";
+import type { FieldForm } from "../schema/form.ts";
 import { certificatesField } from "./certificates.ts";
 import { ops } from "./expectations.ts";
 import { urlField } from "./host.ts";
 import { degradedAbove, ipVersion, nullableText, threshold, timeout } from "./kind.ts";
-import { Closed, Shape } from "../shapes.ts";
+import { Closed, Shape } from "../schema/shapes.ts";
 
 export const methods: readonly string[] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 /** Title of the collapsed part of the form. */

@@ -1,8 +1,8 @@
 import { isIP } from "node:net";
 import Type, { type Static, type TSchema } from "typebox";
 import { AppError, type ErrorCode } from "../errors.ts";
-import { checkAll, rule } from "../faults.ts";
-import type { FieldForm } from "../form.ts";
+import { checkAll, rule } from "../schema/faults.ts";
+import type { FieldForm } from "../schema/form.ts";
 import type { IpVersion } from "../net/resolve.ts";
 import type { SecretsDestination } from "../secrets.ts";
 import type { ShellForm } from "./shell.ts";

@@ -1,5 +1,5 @@
 import { type CheckType, detailsOf, type ResultDetails } from "./index.ts";
-import { validatorOf } from "../problems.ts";
+import { validatorOf } from "../schema/problems.ts";
 
 // Not in index.ts: the compiler takes 100 ms to load, and wrong usage of sm-agent needs none.
 /** True for valid details of this kind, with an existing date. */

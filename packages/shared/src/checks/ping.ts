@@ -1,10 +1,10 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
-import { checkAll } from "../faults.ts";
+import { checkAll } from "../schema/faults.ts";
 import { type CheckKind, degradedAbove, ipVersion, ipVersionRule, thresholdRules, timeout } from "./kind.ts";
 import { canonicalHost, hostField, hostOrThrow, refuseInvisible } from "./host.ts";
 import { durationOption } from "./shell.ts";
-import { described, nullable, Shape } from "../shapes.ts";
+import { described, nullable, Shape } from "../schema/shapes.ts";
 
 /** Title of the collapsed part of the form. */
 const section = "Advanced ping options";

@@ -1,4 +1,4 @@
-import type { FieldForm } from "../form.ts";
+import type { FieldForm } from "../schema/form.ts";
 
 /** Protocols with a command that begins TLS, and their display names. */
 export const startTlsProtocols = {

@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { portOf, urlProblem } from "../url.ts";
-import { Closed, described, nullable, OneOf, Shape } from "../shapes.ts";
-import { checkAll } from "../faults.ts";
+import { Closed, described, nullable, OneOf, Shape } from "../schema/shapes.ts";
+import { checkAll } from "../schema/faults.ts";
 import { schemeRule } from "./http-rules.ts";
 import { canonicalHost, urlField } from "./host.ts";
 import { AppError } from "../errors.ts";

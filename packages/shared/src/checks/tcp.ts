@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
-import { checkAll, rule } from "../faults.ts";
+import { checkAll, rule } from "../schema/faults.ts";
 import { hostAndPort } from "../url.ts";
 import { certificatesField, certificatesRule } from "./certificates.ts";
 import {
@@ -17,7 +17,7 @@ import {
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
 import { durationOption, readHostAndPort } from "./shell.ts";
 import { startTlsNames, startTlsOptions, type StartTlsProtocol } from "./starttls.ts";
-import { Shape } from "../shapes.ts";
+import { Shape } from "../schema/shapes.ts";
 
 /** Title of the collapsed part of the form. */
 const section = "Advanced TCP options";

@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { checkAll } from "../faults.ts";
+import { checkAll } from "../schema/faults.ts";
 import { asObject, parsedJson } from "../json.ts";
 import { certificatesField } from "./certificates.ts";
 import { DaysRemaining, Expiry, expiryFields, expiryInWords, expiryRule, expiryShort } from "./expiry.ts";
@@ -7,7 +7,7 @@ import { type CheckKind, ipVersion, ipVersionRule, timeout } from "./kind.ts";
 import { hostField, hostOrThrow, portField, refuseInvisible, serverName, serverNameField } from "./host.ts";
 import { readHostAndPort } from "./shell.ts";
 import { startTlsNames, startTlsOptions } from "./starttls.ts";
-import { Closed, described, nullable, Shape } from "../shapes.ts";
+import { Closed, described, nullable, Shape } from "../schema/shapes.ts";
 
 const errorCode = "INVALID_TLS_CERT_PARAMS";
 /** Title of the collapsed part of the form. */

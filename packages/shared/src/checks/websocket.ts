@@ -1,6 +1,6 @@
 import Type, { type Static } from "typebox";
 import { AppError } from "../errors.ts";
-import { checkAll, rule } from "../faults.ts";
+import { checkAll, rule } from "../schema/faults.ts";
 import { portOf, urlProblem } from "../url.ts";
 import { certificatesField, certificatesRule } from "./certificates.ts";
 import { credentialsRule, headersRule, isSecretHeader, mapHeaderSecrets } from "./http-rules.ts";
@@ -18,7 +18,7 @@ import {
   verifyTls,
 } from "./kind.ts";
 import { durationOption } from "./shell.ts";
-import { Shape } from "../shapes.ts";
+import { Shape } from "../schema/shapes.ts";
 
 /** Title of the collapsed part of the form. */
 const section = "Advanced WebSocket options";

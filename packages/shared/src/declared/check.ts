@@ -1,12 +1,12 @@
 import type { TSchema } from "typebox";
 import { type CheckSpec, checkKinds, type CheckType, checkTypes, isCheckType, kindOf } from "../checks/index.ts";
-import { Faults, below } from "../faults.ts";
+import { Faults, below } from "../schema/faults.ts";
 import { isId, normaliseId } from "../ids.ts";
 import { isObject, type Json } from "../json.ts";
-import type { SchemaNode } from "../schema-node.ts";
+import type { SchemaNode } from "../schema/schema-node.ts";
 import { fieldOf, pointerSegment } from "../secrets.ts";
 import { suggestion } from "../text.ts";
-import { validate } from "../validate.ts";
+import { validate } from "../schema/validate.ts";
 import { durationIn, unitOf } from "../time.ts";
 import { cycleMessage, inCycles } from "./cycles.ts";
 import { defaultFields, type Section, sections } from "./files.ts";

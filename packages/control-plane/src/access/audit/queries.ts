@@ -1,4 +1,4 @@
-import { type Db, deleteInBatches, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { type Db, deleteInBatches, firstOf, type Listed, listed, type Paging } from "../../platform/db/client/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { AuditEntry } from "./schema.ts";
 

@@ -1,8 +1,8 @@
 import type { Context } from "koa";
-import type { NewCodes } from "./second-factor/service.ts";
+import { type NewCodes, beginTotp, confirmTotp, removeTotp, renewRecoveryCodes } from "./second-factor/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { openedBy, proveAgain, proverOf, signedInCookies } from "./sign-in.ts";
+import { openedBy, proveAgain, proverOf, signedInCookies } from "./sessions/sign-in.ts";
 import {
   ApiTokenCreate,
   ApiTokenPage,
@@ -20,26 +20,12 @@ import {
   SessionProof,
   TotpConfirm,
 } from "./schema.ts";
-import {
-  beginTotp,
-  callerOf,
-  confirmTotp,
-  createToken,
-  deviceCookie,
-  endSession,
-  listIdentities,
-  listSessions,
-  listTokens,
-  me,
-  requestMagicLink,
-  removePassword,
-  removeTotp,
-  renewRecoveryCodes,
-  revokeToken,
-  endedSessionCookie,
-  setPassword,
-  unlinkIdentity,
-} from "./service.ts";
+import { callerOf, endSession, listSessions } from "./sessions/service.ts";
+import { createToken, listTokens, revokeToken } from "./tokens/service.ts";
+import { deviceCookie, endedSessionCookie } from "./cookies/service.ts";
+import { listIdentities, requestMagicLink, unlinkIdentity } from "./identities/service.ts";
+import { me } from "./service.ts";
+import { removePassword, setPassword } from "./passwords/service.ts";
 
 const read = { auth: "tenant", scope: "org:read", tag: "Sign-in" } as const;
 const write = { auth: "tenant", scope: "org:write", tag: "Sign-in" } as const;

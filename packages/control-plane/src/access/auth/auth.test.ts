@@ -11,7 +11,8 @@ import type { Teardown } from "../../testing/database.ts";
 import { serveWhole } from "../../testing/whole-app.ts";
 import { newAgent, newOrg, openWorld, refusal, type World } from "../../testing/world.ts";
 import { requireDefaultPlan } from "../plans/service.ts";
-import { bootstrap, bootstrapOwner, makeSignInLink, signIn, slugOf as slugFrom } from "./service.ts";
+import { bootstrap, bootstrapOwner, slugOf as slugFrom } from "./service.ts";
+import { makeSignInLink, signIn } from "./sessions/service.ts";
 
 const home = await openWorld(t, { env: { SM_OPERATOR__ADMIN_TOKEN: "operator-secret-0123456789" } });
 const { system, sql, clock } = home;

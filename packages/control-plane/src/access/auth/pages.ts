@@ -1,19 +1,15 @@
 import { dayMs } from "@statusmesh/shared/time";
 import { mcpAddress } from "../../config/mcp-keys.ts";
 import { localPath, page } from "../../platform/html/pages.ts";
-import { secretAddress } from "../../platform/http/security-headers.ts";
-import { returnPath } from "./cookies.ts";
-import {
-  isReset,
-  laterCookie,
-  listIdentities,
-  listPasskeys,
-  listSessions,
-  listTokens,
-  me,
-  passkeyOrigin,
-  signInState,
-} from "./service.ts";
+import { secretAddress } from "../../platform/http/reply/security-headers.ts";
+import { returnPath } from "./cookies/cookies.ts";
+import { isReset, me } from "./service.ts";
+import { laterCookie } from "./cookies/service.ts";
+import { listIdentities } from "./identities/service.ts";
+import { listPasskeys, passkeyOrigin } from "./passkeys/service.ts";
+import { listSessions } from "./sessions/service.ts";
+import { listTokens } from "./tokens/service.ts";
+import { signInState } from "./second-factor/service.ts";
 
 /** Options of the field "Expires" of a token. */
 const expiryOptions = (now: number): [value: string, label: string][] => [

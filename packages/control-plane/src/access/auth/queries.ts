@@ -1,5 +1,5 @@
 import type { Role } from "../../platform/context.ts";
-import { anyOf, type Db, firstOf, valueOf } from "../../platform/db/sql.ts";
+import { anyOf, type Db, firstOf, valueOf } from "../../platform/db/client/sql.ts";
 
 /** Locks the user, so that concurrent creations count each other. */
 export async function lockUser(sql: Db, userId: string): Promise<void> {

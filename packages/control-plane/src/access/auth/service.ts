@@ -6,75 +6,16 @@ import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { ownCommand } from "../../platform/program.ts";
 import { StartupError } from "../../config/startup-error.ts";
 import * as queries from "./queries.ts";
-import * as sessionQueries from "./session-queries.ts";
-import * as tokenQueries from "./token-queries.ts";
+import * as sessionQueries from "./sessions/session-queries.ts";
+import * as tokenQueries from "./tokens/token-queries.ts";
 import type { Me } from "./schema.ts";
-import { idleSince } from "./session-queries.ts";
-import { makeSignInLink } from "./sessions.ts";
+import { idleSince } from "./sessions/session-queries.ts";
+import { makeSignInLink } from "./sessions/sessions.ts";
 import { deletePendingBefore } from "./second-factor/queries.ts";
 import { deleteUsedChallenges } from "./passkeys/queries.ts";
-import { deleteEndedTurns } from "./turn-queries.ts";
-
-export { idleSince } from "./session-queries.ts";
-export { type Attempt, type Caller, recordAttempt, purgeAttempts, withAttemptRecorded } from "./attempts.ts";
-export { findToken } from "./credentials.ts";
-export { bearerOf, type BrowserSession, browserSession, callerOf, signedInAs } from "./authenticate.ts";
-export {
-  accountOf,
-  type Attested,
-  hasAccount,
-  linkTo,
-  listIdentities,
-  personWith,
-  unlinkIdentity,
-} from "./identities.ts";
-export { requestMagicLink } from "./magic-link.ts";
+import { deleteEndedTurns } from "./passwords/turn-queries.ts";
 export { lockUser, upsertVerifiedUser } from "./queries.ts";
-export { listPasskeys, passkeysOfOtherHosts } from "./passkeys/service.ts";
-export { passkeyOrigin, signInUrl } from "./passkeys/challenges.ts";
-export { deviceCookie } from "./device-cookie.ts";
-export { anyoneCanSignIn, hasProvenSecondFactor, needsPassword, requireFreshSession, signInState } from "./factors.ts";
-export { givePassword, hashNewPassword, removePassword, setPassword, withPlace } from "./password.ts";
-export { hashPassword, verifyPassword } from "./passwords.ts";
-export {
-  askedLater,
-  endedSessionCookie,
-  laterCookie,
-  ownCookie,
-  returnCookie,
-  sessionCookieName,
-  signInCookie,
-} from "./cookies.ts";
 export { SessionCreate } from "./schema.ts";
-export { askingForCode, openedBy, pendingOf, signedInCookies } from "./sign-in.ts";
-export {
-  admit,
-  type Admitted,
-  CodeRequired,
-  isPending,
-  type LinkedIdentity,
-  requireOpened,
-} from "./second-factor/pending.ts";
-export {
-  beginTotp,
-  confirmTotp,
-  removeTotp,
-  renewRecoveryCodes,
-  resealTotp,
-  voidProofs,
-} from "./second-factor/service.ts";
-export { type OpenedSession } from "./opened-session.ts";
-export { endAccess, endSession, listSessions, makeSignInLink, moveSession, signIn } from "./sessions.ts";
-export {
-  accessTokenOf,
-  findResourceToken,
-  liveResourceTokens,
-  makeAccessToken,
-  revokeAccessToken,
-  revokeAccessTokens,
-} from "./resource-tokens.ts";
-export { deleteAccessTokensBefore } from "./resource-token-queries.ts";
-export { createToken, listTokens, revokeToken } from "./tokens.ts";
 
 /** Deletes sign-in links, sessions and link requests that are over. Run it about hourly. */
 export async function sweepSignIn({ sql, clock }: System): Promise<void> {

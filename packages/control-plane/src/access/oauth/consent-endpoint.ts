@@ -1,11 +1,11 @@
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
-import { browserSession } from "../auth/service.ts";
+import { browserSession } from "../auth/sessions/service.ts";
 import type { System } from "../../platform/context.ts";
 import type { Views } from "../../platform/html/views.ts";
-import { readForm } from "../../platform/http/body.ts";
-import { visitorAddress } from "../../platform/http/per-ip.ts";
-import { mayBePopup, secretAddress, securePage } from "../../platform/http/security-headers.ts";
+import { readForm } from "../../platform/http/body/body.ts";
+import { visitorAddress } from "../../platform/http/limits/per-ip.ts";
+import { mayBePopup, secretAddress, securePage } from "../../platform/http/reply/security-headers.ts";
 import { answerForm, openForm, orgIn } from "./consent.ts";
 import { ConsentProblem } from "./problem.ts";
 import { hostOf } from "./redirects.ts";

@@ -1,6 +1,6 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import { findResourceToken } from "../auth/service.ts";
+import { findResourceToken } from "../auth/tokens/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { hour } from "../../testing/clock.ts";
 import {

@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { newId } from "@statusmesh/shared/ids";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { record } from "../audit/service.ts";
-import type { BrowserSession } from "../auth/service.ts";
+import type { BrowserSession } from "../auth/sessions/service.ts";
 import { type Ctx, inTransaction, isReadScope } from "../../platform/context.ts";
 import { hashToken, newToken, sameSecret } from "../../platform/crypto/token.ts";
 import { type AuthorizationRequest, refusalAt } from "./authorization.ts";

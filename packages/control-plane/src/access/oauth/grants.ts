@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { dayMs } from "@statusmesh/shared/time";
-import { makeAccessToken } from "../auth/service.ts";
+import { makeAccessToken } from "../auth/tokens/service.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
-import type { Counter } from "../../platform/http/counter.ts";
-import { refuseOver } from "../../platform/http/throttle.ts";
+import type { Counter } from "../../platform/http/limits/counter.ts";
+import { refuseOver } from "../../platform/http/limits/throttle.ts";
 import { hashToken, newToken, sameSecret } from "../../platform/crypto/token.ts";
 import { requireResource } from "./authorization.ts";
 import { endConnection } from "./service.ts";

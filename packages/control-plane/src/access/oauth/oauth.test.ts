@@ -2,10 +2,10 @@ import * as oauth from "oauth4webapi";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { request } from "undici";
-import { findResourceToken } from "../auth/service.ts";
+import { findResourceToken } from "../auth/tokens/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { sweep } from "../../operator/cleanup.ts";
-import { removeMember } from "../orgs/service.ts";
+import { removeMember } from "../orgs/members/service.ts";
 import { day, hour } from "../../testing/clock.ts";
 import {
   answer,

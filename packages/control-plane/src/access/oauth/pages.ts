@@ -1,9 +1,11 @@
 import type { Context } from "koa";
-import { type BrowserSession, browserSession, me, returnCookie } from "../auth/service.ts";
+import { type BrowserSession, browserSession } from "../auth/sessions/service.ts";
+import { me } from "../auth/service.ts";
+import { returnCookie } from "../auth/cookies/service.ts";
 import { mcpAddress } from "../../config/mcp-keys.ts";
 import { type Ctx, isReadScope, type Scope, type System } from "../../platform/context.ts";
 import { page } from "../../platform/html/pages.ts";
-import { mayBePopup, secretAddress } from "../../platform/http/security-headers.ts";
+import { mayBePopup, secretAddress } from "../../platform/http/reply/security-headers.ts";
 import { type Addressee, addresseeOf, authorizationOf, type AuthorizationRequest, refusalAt } from "./authorization.ts";
 import { grantable, lifetimes, signedForm, usualLifetime } from "./consent.ts";
 import { oauthEnabled } from "./metadata.ts";

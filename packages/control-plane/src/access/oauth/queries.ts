@@ -8,7 +8,7 @@ import {
   listed,
   type Listed,
   type Paging,
-} from "../../platform/db/sql.ts";
+} from "../../platform/db/client/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { ConnectedApp } from "./schema.ts";
 

@@ -1,5 +1,5 @@
 import t from "tap";
-import { findResourceToken } from "../auth/service.ts";
+import { findResourceToken } from "../auth/tokens/service.ts";
 import {
   type Answered,
   codeForm,

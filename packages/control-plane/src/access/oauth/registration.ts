@@ -1,7 +1,7 @@
 import { newId } from "@statusmesh/shared/ids";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import type { System } from "../../platform/context.ts";
-import { rateLimited } from "../../platform/http/throttle.ts";
+import { rateLimited } from "../../platform/http/limits/throttle.ts";
 import { OAuthProblem } from "./problem.ts";
 import * as queries from "./queries.ts";
 import { checkRedirects } from "./redirects.ts";

@@ -2,10 +2,15 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../audit/service.ts";
-import { accessTokenOf, deleteAccessTokensBefore, revokeAccessToken, revokeAccessTokens } from "../auth/service.ts";
+import {
+  accessTokenOf,
+  deleteAccessTokensBefore,
+  revokeAccessToken,
+  revokeAccessTokens,
+} from "../auth/tokens/service.ts";
 import { asSystem, type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
-import type { Paging } from "../../platform/db/sql.ts";
+import type { Paging } from "../../platform/db/client/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { ConnectedApp } from "./schema.ts";

@@ -1,9 +1,10 @@
 import { AuditEntry, AuditPage, AuditQuery } from "../audit/schema.ts";
 import { ListQuery, Session } from "../auth/schema.ts";
-import { askingForCode, callerOf, signedInAs, signedInCookies } from "../auth/service.ts";
+import { askingForCode, callerOf, signedInAs, signedInCookies } from "../auth/sessions/service.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { asOwner } from "./access.ts";
 import * as schema from "./schema.ts";
+import * as members from "./members/service.ts";
 import * as orgs from "./service.ts";
 
 const tag = "Organisations";
@@ -125,7 +126,7 @@ const memberRoutes: Route[] = [
     query: ListQuery,
     replies: { 200: schema.MemberPage },
     errors: absent,
-    handle: async ({ ctx, params, query }) => ok(await orgs.listMembers(ctx, params.id, query)),
+    handle: async ({ ctx, params, query }) => ok(await members.listMembers(ctx, params.id, query)),
   }),
   route("PATCH", "/api/v1/orgs/{id}/members/{user_id}", {
     ...write,
@@ -136,7 +137,7 @@ const memberRoutes: Route[] = [
     description: "A session that makes an owner must be fresh.",
     replies: { 200: schema.Member },
     errors: [...absent, "MEMBER_NOT_FOUND", "LAST_OWNER", "FRESH_SIGN_IN_REQUIRED"],
-    handle: async ({ ctx, params, body }) => ok(await orgs.updateMember(ctx, params.id, params.user_id, body.role)),
+    handle: async ({ ctx, params, body }) => ok(await members.updateMember(ctx, params.id, params.user_id, body.role)),
   }),
   route("DELETE", "/api/v1/orgs/{id}/members/{user_id}", {
     ...write,
@@ -146,7 +147,7 @@ const memberRoutes: Route[] = [
     description: "Owners remove any member; every member may leave. The last owner cannot leave.",
     replies: { 204: null },
     errors: [...absent, "MEMBER_NOT_FOUND", "LAST_OWNER"],
-    handle: async ({ ctx, params }) => orgs.removeMember(ctx, params.id, params.user_id),
+    handle: async ({ ctx, params }) => members.removeMember(ctx, params.id, params.user_id),
   }),
 ];
 
@@ -158,7 +159,7 @@ const invitationRoutes: Route[] = [
     query: ListQuery,
     replies: { 200: schema.InvitationPage },
     errors: absent,
-    handle: async ({ ctx, params, query }) => ok(await orgs.listInvitations(ctx, params.id, query)),
+    handle: async ({ ctx, params, query }) => ok(await members.listInvitations(ctx, params.id, query)),
   }),
   route("POST", "/api/v1/orgs/{id}/invitations", {
     ...write,
@@ -177,7 +178,7 @@ const invitationRoutes: Route[] = [
       "FRESH_SIGN_IN_REQUIRED",
     ],
     handle: async ({ ctx, params, body }) =>
-      createdIn(`/api/v1/orgs/${params.id}/invitations#`, await orgs.createInvitation(ctx, params.id, body)),
+      createdIn(`/api/v1/orgs/${params.id}/invitations#`, await members.createInvitation(ctx, params.id, body)),
   }),
   route("DELETE", "/api/v1/orgs/{id}/invitations/{invitation_id}", {
     ...write,
@@ -186,7 +187,7 @@ const invitationRoutes: Route[] = [
     summary: "Revoke a pending invitation",
     replies: { 204: null },
     errors: [...absent, "INVITATION_NOT_FOUND"],
-    handle: async ({ ctx, params }) => orgs.revokeInvitation(ctx, params.id, params.invitation_id),
+    handle: async ({ ctx, params }) => members.revokeInvitation(ctx, params.id, params.invitation_id),
   }),
   route("POST", "/api/v1/invitations/accept", {
     auth: "public",
@@ -210,7 +211,7 @@ const invitationRoutes: Route[] = [
     handle: async ({ ctx, body, http }) => {
       const caller = await signedInAs(ctx, http);
       const opened = await askingForCode(ctx, http, async () =>
-        orgs.acceptInvitation(ctx, { ...body, caller, ...callerOf(ctx, http) }),
+        members.acceptInvitation(ctx, { ...body, caller, ...callerOf(ctx, http) }),
       );
       http.set("Set-Cookie", await signedInCookies(ctx, opened));
       return { status: 201, body: opened.session };

@@ -1,22 +1,16 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { normaliseId } from "@statusmesh/shared/ids";
-import { hasProvenSecondFactor, passkeyOrigin, signedInAs } from "../auth/service.ts";
+import { hasProvenSecondFactor } from "../auth/second-factor/service.ts";
+import { passkeyOrigin } from "../auth/passkeys/service.ts";
+import { signedInAs } from "../auth/sessions/service.ts";
 import { page } from "../../platform/html/pages.ts";
 import type { Ctx } from "../../platform/context.ts";
-import { secretAddress } from "../../platform/http/security-headers.ts";
+import { secretAddress } from "../../platform/http/reply/security-headers.ts";
 import { zoneNames } from "../../platform/zoned.ts";
 import { boundsOf, limitNames, limitWords } from "../plans/schema.ts";
 import { changesOf, entryInWords } from "./words.ts";
-import {
-  getInvitation,
-  getOrg,
-  listAudit,
-  listInvitations,
-  listMembers,
-  listOrgs,
-  recordedNames,
-  usage,
-} from "./service.ts";
+import { getInvitation, listInvitations, listMembers } from "./members/service.ts";
+import { getOrg, listAudit, listOrgs, recordedNames, usage } from "./service.ts";
 
 const pageSize = 50;
 /** Owner-only pages answer 404 to members, who have no link to them. */

@@ -1,4 +1,4 @@
-import { allowTime } from "../../platform/db/connect.ts";
+import { allowTime } from "../../platform/db/client/connect.ts";
 import {
   affectsRow,
   anyOf,
@@ -12,7 +12,7 @@ import {
   type Paging,
   rowOf,
   valueOf,
-} from "../../platform/db/sql.ts";
+} from "../../platform/db/client/sql.ts";
 import { perQuota, type Quota } from "../plans/schema.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { Org, Role } from "./schema.ts";

@@ -4,29 +4,20 @@ import { newId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { differences, getEntry, listAudit as listEntries, record, recordedNames } from "../audit/service.ts";
 import type { AuditEntry, AuditQuery } from "../audit/schema.ts";
-import { hasProvenSecondFactor, lockUser, moveSession, requireFreshSession, slugOf } from "../auth/service.ts";
+import { hasProvenSecondFactor, requireFreshSession } from "../auth/second-factor/service.ts";
+import { lockUser, slugOf } from "../auth/service.ts";
+import { moveSession } from "../auth/sessions/service.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
-import { type Paging, unlessTaken } from "../../platform/db/sql.ts";
+import { type Paging, unlessTaken } from "../../platform/db/client/sql.ts";
 import { iso, isoOrNull, type Page, pageOf } from "../../platform/http/wire.ts";
 import { checkedZone } from "../../platform/zoned.ts";
 import { PlanRefusal, refusalsOf } from "../plans/service.ts";
 import { asChangingOwner, asOwner, inOrg, notFound, tokenOf } from "./access.ts";
-import { insertMembership } from "./member-queries.ts";
+import { insertMembership } from "./members/queries.ts";
 import * as queries from "./queries.ts";
 import { quotas } from "../plans/schema.ts";
 import type { Escalation, Org, OrgCreate, OrgPatch, Role, Usage } from "./schema.ts";
-
-export {
-  acceptInvitation,
-  acceptInvitationTo,
-  createInvitation,
-  getInvitation,
-  listInvitations,
-  revokeInvitation,
-} from "./invitations.ts";
 export { asOwner };
-export { followGroups } from "./groups.ts";
-export { listMembers, removeMember, updateMember } from "./members.ts";
 
 const graceMs = (system: System): number => system.config.tenancy.deletion_grace_period_days * dayMs;
 
@@ -226,8 +217,6 @@ export async function listAudit(ctx: Ctx, id: string, query: AuditQuery): Promis
   requireScope(ctx, "org:read");
   return await listEntries(await asOwner(ctx, id), query);
 }
-
-export { changePlan, getAnyOrg, listAllOrgs } from "./operator.ts";
 export { recordedNames };
 
 /** One audit entry, with every id of a bulk request. For owners. */

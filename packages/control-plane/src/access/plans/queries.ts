@@ -1,4 +1,4 @@
-import { deleteInBatches, type Db, rowOf } from "../../platform/db/sql.ts";
+import { deleteInBatches, type Db, rowOf } from "../../platform/db/client/sql.ts";
 import { type Limits, limitNames } from "./schema.ts";
 
 /** Limits of a plan; null is unlimited. */

@@ -1,5 +1,5 @@
 import Type, { type Static, type TProperties } from "typebox";
-import type { SchemaNode } from "@statusmesh/shared/validate";
+import type { SchemaNode } from "@statusmesh/shared/schema/validate";
 import { Closed, nullable, PageOf, Shape, Text } from "../../platform/http/wire.ts";
 
 const unlimited = "; null is unlimited";

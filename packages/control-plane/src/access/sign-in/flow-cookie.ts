@@ -1,6 +1,6 @@
 import type { Context } from "koa";
 import type { Config } from "../../config/config.ts";
-import { signInCookie } from "../auth/service.ts";
+import { signInCookie } from "../auth/cookies/service.ts";
 
 const flowSecs = 600;
 const cookieName = ({ auth }: Config): string => `${auth.session.cookie_name}_flow`;

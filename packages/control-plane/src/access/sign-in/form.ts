@@ -1,13 +1,14 @@
 import type { Context, Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import type { System } from "../../platform/context.ts";
 import { localPath } from "../../platform/html/pages.ts";
 import type { Views } from "../../platform/html/views.ts";
-import { readForm } from "../../platform/http/body.ts";
+import { readForm } from "../../platform/http/body/body.ts";
 import { atRoute } from "../../platform/http/exchange.ts";
-import { securePage } from "../../platform/http/security-headers.ts";
-import { openedBy, SessionCreate, signedInCookies } from "../auth/service.ts";
+import { securePage } from "../../platform/http/reply/security-headers.ts";
+import { openedBy, signedInCookies } from "../auth/sessions/service.ts";
+import { SessionCreate } from "../auth/service.ts";
 import { codePath, codeView, signInView } from "./pages.ts";
 
 const maxForm = 16_384;

@@ -1,5 +1,7 @@
 import type { AppError } from "@statusmesh/shared/errors";
-import { askingForCode, callerOf, isPending, passkeyOrigin, pendingOf, signedInCookies } from "../auth/service.ts";
+import { askingForCode, callerOf, pendingOf, signedInCookies } from "../auth/sessions/service.ts";
+import { isPending } from "../auth/second-factor/service.ts";
+import { passkeyOrigin } from "../auth/passkeys/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../../platform/context.ts";
 import { localPath, page, type Redirect } from "../../platform/html/pages.ts";
@@ -7,7 +9,7 @@ import { endOfFlow, flowCookie, flowOf } from "./flow-cookie.ts";
 import { problems, SignInProblem } from "./problem.ts";
 import type { Provider, ProviderName } from "./provider.ts";
 import { beginSignIn, CodeRequiredAt, finishSignIn, type Providers, requireProvider } from "./service.ts";
-import { mayBePopup, secretAddress } from "../../platform/http/security-headers.ts";
+import { mayBePopup, secretAddress } from "../../platform/http/reply/security-headers.ts";
 import { ownCommand } from "../../platform/program.ts";
 
 /** The sign-in page, and per provider the start and the callback; a browser requests both with GET. */

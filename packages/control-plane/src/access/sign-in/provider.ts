@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { isLoopback } from "@statusmesh/shared/net/address";
 import * as openid from "openid-client";
 import type { Config } from "../../config/config.ts";
-import type { Attested } from "../auth/service.ts";
+import type { Attested } from "../auth/identities/service.ts";
 import type { Role } from "../orgs/schema.ts";
 import { type Reason, SignInProblem } from "./problem.ts";
 

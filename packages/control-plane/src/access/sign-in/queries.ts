@@ -1,4 +1,4 @@
-import { type Db, firstOf } from "../../platform/db/sql.ts";
+import { type Db, firstOf } from "../../platform/db/client/sql.ts";
 
 export interface FlowRow {
   state_hash: Buffer;

@@ -4,7 +4,7 @@ import { hourMs } from "@statusmesh/shared/time";
 import type { Config } from "../../config/config.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
-import { ownCookie } from "../auth/service.ts";
+import { ownCookie } from "../auth/cookies/service.ts";
 import type { Person } from "./provider.ts";
 import * as queries from "./queries.ts";
 

@@ -1,21 +1,13 @@
 import { AppError } from "@statusmesh/shared/errors";
-import {
-  accountOf,
-  admit as admitUser,
-  type Admitted,
-  type Attempt,
-  type Attested,
-  type Caller,
-  CodeRequired,
-  type LinkedIdentity,
-  recordAttempt,
-  type OpenedSession,
-} from "../auth/service.ts";
+import { accountOf, type Attested } from "../auth/identities/service.ts";
+import { admit as admitUser, type Admitted, CodeRequired, type LinkedIdentity } from "../auth/second-factor/service.ts";
+import { type Attempt, type Caller, recordAttempt } from "../auth/passwords/service.ts";
+import type { OpenedSession } from "../auth/sessions/service.ts";
 import type { Config } from "../../config/config.ts";
 import { inTransaction, type System } from "../../platform/context.ts";
 import type { Clock } from "../../platform/process/clock.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
-import { acceptInvitationTo, followGroups } from "../orgs/service.ts";
+import { acceptInvitationTo, followGroups } from "../orgs/members/service.ts";
 import { openGithub } from "./github.ts";
 import { openGoogle, openOpenid } from "./openid.ts";
 import { flowCookie } from "./flow-cookie.ts";

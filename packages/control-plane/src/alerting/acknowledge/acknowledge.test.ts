@@ -11,7 +11,9 @@ import { serveWhole } from "../../testing/whole-app.ts";
 import { newOrg } from "../../testing/world.ts";
 import { createChannel, updateChannel } from "../channels/service.ts";
 import { acknowledgeUrl } from "../deliveries/service.ts";
-import { getIncident, listEvents, unacknowledgeIncident } from "../incidents/service.ts";
+import { getIncident } from "../incidents/service.ts";
+import { listEvents } from "../incidents/timeline/service.ts";
+import { unacknowledgeIncident } from "../incidents/lifecycle/service.ts";
 
 const scene = await deliveryScene(t);
 const { sink } = scene;

@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { Text } from "../../platform/http/wire.ts";
 import { AppError } from "@statusmesh/shared/errors";
-import { visitorAddress } from "../../platform/http/per-ip.ts";
+import { visitorAddress } from "../../platform/http/limits/per-ip.ts";
 import { hasForm, isBrowser, noContent, route, type Route, seeOther } from "../../platform/http/route.ts";
 import { acknowledgeByLink, type Part } from "./service.ts";
 

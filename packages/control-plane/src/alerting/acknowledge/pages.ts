@@ -1,5 +1,5 @@
 import { page } from "../../platform/html/pages.ts";
-import { secretAddress } from "../../platform/http/security-headers.ts";
+import { secretAddress } from "../../platform/http/reply/security-headers.ts";
 import { linkedMessage } from "./service.ts";
 
 /** The page of a link in a notification. It changes nothing, because scanners of mails open links. */

@@ -1,5 +1,5 @@
-import { causeTables } from "../../platform/db/causes.ts";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { causeTables } from "../causes/service.ts";
+import { arrayOf, type Db } from "../../platform/db/client/sql.ts";
 import { severityOrder } from "../channels/service.ts";
 import { isAcknowledgeable } from "../deliveries/service.ts";
 

@@ -1,6 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { type ActorCtx, asSystem, type System } from "../../platform/context.ts";
-import { kindLabel, maxNameLength, plain } from "../channels/service.ts";
+import { kindLabel } from "../channels/config/service.ts";
+import { maxNameLength, plain } from "../channels/sending/service.ts";
 import {
   acknowledgeAlerts,
   everythingTold,
@@ -9,7 +10,8 @@ import {
   linkedChannel,
   type LinkedChannel,
 } from "../deliveries/service.ts";
-import { acknowledgeFromChannel, acknowledgeManyFromChannel, incidentOf } from "../incidents/service.ts";
+import { acknowledgeFromChannel, acknowledgeManyFromChannel } from "../incidents/lifecycle/service.ts";
+import { incidentOf } from "../incidents/service.ts";
 import { selectCauses } from "./queries.ts";
 
 /** How an acknowledgement came: the route or hook, the address of the person, and the name the vendor gave. */

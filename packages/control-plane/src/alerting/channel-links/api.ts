@@ -1,4 +1,4 @@
-import { visitorAddress } from "../../platform/http/per-ip.ts";
+import { visitorAddress } from "../../platform/http/limits/per-ip.ts";
 import Type, { type TSchema } from "typebox";
 import {
   createdIn,
@@ -35,7 +35,7 @@ import {
 } from "./service.ts";
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
-import { confirmAddress, unsubscribe } from "../channels/service.ts";
+import { confirmAddress, unsubscribe } from "../channels/verification/service.ts";
 
 const path = "/api/v1/notification-channels";
 const tag = "Notification channels";

@@ -1,14 +1,10 @@
 import encodeQR from "qr";
 import { AppError } from "@statusmesh/shared/errors";
-import {
-  channelForms,
-  delegableKinds,
-  kindLabel,
-  pendingVerification,
-  subscribedAddress,
-} from "../channels/service.ts";
+import { channelForms, kindLabel } from "../channels/config/service.ts";
+import { delegableKinds } from "../channels/kinds/service.ts";
+import { pendingVerification, subscribedAddress } from "../channels/verification/service.ts";
 import { formPage, page } from "../../platform/html/pages.ts";
-import { secretAddress } from "../../platform/http/security-headers.ts";
+import { secretAddress } from "../../platform/http/reply/security-headers.ts";
 import {
   codeState,
   isCodeOf,

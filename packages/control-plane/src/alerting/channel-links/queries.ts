@@ -1,4 +1,4 @@
-import { affectsRow, anyOf, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, anyOf, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/client/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { DelegationLink } from "./schema.ts";
 

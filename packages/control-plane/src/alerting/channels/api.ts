@@ -13,21 +13,10 @@ import {
   PushKey,
   ResendReply,
 } from "./schema.ts";
-import {
-  createChannel,
-  deleteChannel,
-  deleteDevice,
-  getChannel,
-  listChannels,
-  listDevices,
-  pushKey,
-  registerDevice,
-  resendVerification,
-  testChannel,
-  testConfig,
-  testDevice,
-  updateChannel,
-} from "./service.ts";
+import { createChannel, deleteChannel, getChannel, listChannels, updateChannel } from "./service.ts";
+import { deleteDevice, listDevices, pushKey, registerDevice, testDevice } from "./devices/service.ts";
+import { resendVerification } from "./verification/service.ts";
+import { testChannel, testConfig } from "./sending/service.ts";
 
 const path = "/api/v1/notification-channels";
 const read = { auth: "tenant", scope: "channels:read", tag: "Notification channels" } as const;

@@ -3,7 +3,7 @@ import { matchObject } from "@statusmesh/shared/testing";
 import type { TSchema } from "typebox";
 import { newId } from "@statusmesh/shared/ids";
 import { createOutbound } from "../../platform/outbound/client.ts";
-import { fits, validate } from "@statusmesh/shared/validate";
+import { fits, validate } from "@statusmesh/shared/schema/validate";
 import { inTransaction } from "../../platform/context.ts";
 import { channelRoutes } from "./api.ts";
 import { Channel, ChannelCreate, ChannelPage, ChannelPatch } from "./schema.ts";
@@ -13,10 +13,9 @@ import {
   existingChannelIds,
   getChannel,
   listChannels,
-  testChannel,
-  testConfig,
   updateChannel,
 } from "./service.ts";
+import { testChannel, testConfig } from "./sending/service.ts";
 import { noon } from "../../testing/clock.ts";
 import { openIncident } from "../../testing/scene.ts";
 import { startSink } from "../../testing/sink.ts";

@@ -1,4 +1,4 @@
-import type { Content, Notice, Round, RoundLine } from "./content.ts";
+import type { Content, Notice, Round, RoundLine } from "./sending/content.ts";
 
 /*
  * Contents that the conformance suite sends through every kind.

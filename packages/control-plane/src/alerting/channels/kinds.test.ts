@@ -3,7 +3,7 @@ import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import type { TSchema } from "typebox";
 import { newId } from "@statusmesh/shared/ids";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import type { System } from "../../platform/context.ts";
 import { inPlain } from "../../platform/crypto/seal.ts";
 import { createOutbound } from "../../platform/outbound/client.ts";
@@ -13,10 +13,11 @@ import { exampleKeys, kindCases, type Sent } from "./kinds.test.cases.ts";
 import { contents, hostileContents, hostileRounds, rounds, shared } from "./kinds.test.contents.ts";
 import { type ChannelConfig, channelKinds, type ChannelType, kindOf } from "./kinds/index.ts";
 import { type ChannelKind, type ChannelMessage, DeliveryError } from "./kinds/kind.ts";
-import type { Content } from "./content.ts";
+import type { Content } from "./sending/content.ts";
 import { ChannelCreate } from "./schema.ts";
-import { sealConfig } from "./sealing.ts";
-import { createChannel, sendThrough, testConfig } from "./service.ts";
+import { sealConfig } from "./config/sealing.ts";
+import { createChannel } from "./service.ts";
+import { sendThrough, testConfig } from "./sending/service.ts";
 
 /*
  * The conformance suite of channel kinds: every registered kind passes every test here. Its case is in

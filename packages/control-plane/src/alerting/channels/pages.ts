@@ -1,9 +1,10 @@
 import { formPage, page } from "../../platform/html/pages.ts";
 import { zoneNames } from "../../platform/zoned.ts";
 import { isChannelType, kindOf } from "./kinds/index.ts";
-import { byTag } from "./routes.ts";
+import { byTag } from "./routes/routes.ts";
 import type { Channel } from "./schema.ts";
-import { channelForms, getChannel, laddersOfChannels, listChannels } from "./service.ts";
+import { channelForms } from "./config/service.ts";
+import { getChannel, laddersOfChannels, listChannels } from "./service.ts";
 
 const pageSize = 50;
 const kinds = channelForms();

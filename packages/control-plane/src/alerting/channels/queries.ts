@@ -1,8 +1,17 @@
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { columnOf, countOf, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
+import {
+  columnOf,
+  countOf,
+  type Db,
+  firstOf,
+  listed,
+  type Listed,
+  type Paging,
+  rowOf,
+} from "../../platform/db/client/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { ChannelConfig } from "./kinds/index.ts";
-import { isRouted } from "./route-queries.ts";
+import { isRouted } from "./routes/queries.ts";
 import type { Channel } from "./schema.ts";
 
 /** Outcome of the deliveries of a channel; times as PostgreSQL writes them in JSON. */

@@ -33,7 +33,7 @@ export {
   reasons,
   type Round,
   type RoundLine,
-} from "./content.ts";
+} from "./sending/content.ts";
 export { severities, type Severity } from "@statusmesh/shared/severity";
 
 const tagged = {

@@ -12,69 +12,25 @@ import {
 } from "../../platform/context.ts";
 import { refuseMovedSecrets } from "../../platform/crypto/kept-secrets.ts";
 import type { Mail } from "../../platform/email/mail.ts";
-import { unlessTaken } from "../../platform/db/sql.ts";
+import { unlessTaken } from "../../platform/db/client/sql.ts";
 import { type Page, pageOf } from "../../platform/http/wire.ts";
 import { takeOne } from "../../access/plans/service.ts";
-import { checkConfig } from "./config-rules.ts";
+import { checkConfig } from "./config/rules.ts";
 import { findChannel } from "./find.ts";
 import { checkedHours } from "./hours.ts";
 import { type ChannelConfig, completed, kindOf } from "./kinds/index.ts";
 import { DeliveryError } from "./kinds/kind.ts";
 import { secretFields } from "./kinds/secrets.ts";
-import { present } from "./presenting.ts";
+import { present } from "./config/presenting.ts";
 import * as queries from "./queries.ts";
-import { checkedRoute } from "./routes.ts";
-import { openConfigPartly, sealConfig } from "./sealing.ts";
-import { mailThrough } from "./sending.ts";
+import { checkedRoute } from "./routes/routes.ts";
+import { openConfigPartly, sealConfig } from "./config/sealing.ts";
+import { mailThrough } from "./sending/sending.ts";
 import type { Channel, ChannelCreate, ChannelListQuery, ChannelPatch } from "./schema.ts";
-import { beginVerification, sendVerificationMail, type VerificationMail } from "./verification.ts";
-
-export {
-  channelForms,
-  checkConfig,
-  checkWebhookUrl,
-  isPermanentStatus,
-  kindLabel,
-  webhookSignature,
-} from "./config-rules.ts";
-export { completed as completedConfig, delegableKinds, kindOf as channelKindOf } from "./kinds/index.ts";
-export { deleteDevice, deviceNames, listDevices, pushKey, registerDevice, testDevice } from "./devices.ts";
-export { resealPushKeys, unreadablePushKeys } from "./push-keys.ts";
-export { keepChannels, manageChannels, type StoredChannel, storedChannels } from "./declared.ts";
+import { beginVerification, sendVerificationMail, type VerificationMail } from "./verification/verification.ts";
 export { checkedHours, isWithin, nextBegin } from "./hours.ts";
 export { severityOrder } from "./severity-queries.ts";
-export { isRouted, type RoutedChannel, routedTags, routedTargetIds, routeTables } from "./route-queries.ts";
-export { byTag, checkedRoute, routedChannels, routesInWords } from "./routes.ts";
-export { acknowledgeAction } from "./kinds/slack.ts";
-export { readInbound } from "./kinds/sms/index.ts";
-export type { InboundRequest } from "./kinds/sms/provider.ts";
-export { maxNameLength, plain } from "./message-text.ts";
 export { keepDefaults as keepDefaultChannels } from "./queries.ts";
-export { DeliveryError } from "./kinds/kind.ts";
-export { openConfigPartly as openedConfig, resealChannels, unreadableChannels } from "./sealing.ts";
-export {
-  channelOutbound,
-  hostOf,
-  isForPeople,
-  isForPhones,
-  replyThrough,
-  roundKinds,
-  sendThrough,
-  sharesOf,
-  takesEveryChange,
-  tellVendor,
-} from "./sending.ts";
-export { testChannel, testConfig } from "./test-messages.ts";
-export { channelsAt, disableAt, moveTelegramChat, smsChannels } from "./vendor-events.ts";
-export {
-  confirmAddress,
-  pendingVerification,
-  purgeVerifications,
-  resendVerification,
-  sendVerificationMail,
-  subscribedAddress,
-  unsubscribe,
-} from "./verification.ts";
 
 /**
  * Creates a channel; an email channel sends its verification mail. Throws CHANNEL_NAME_TAKEN, CHANNEL_QUOTA_EXCEEDED,

@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import type { Db } from "../../platform/db/client/sql.ts";
 
 export interface FailingChannel {
   id: string;

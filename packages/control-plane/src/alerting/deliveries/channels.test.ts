@@ -3,14 +3,16 @@ import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import { createOutbound } from "../../platform/outbound/client.ts";
-import { getChannel, testChannel, updateChannel } from "../channels/service.ts";
+import { getChannel, updateChannel } from "../channels/service.ts";
+import { testChannel } from "../channels/sending/service.ts";
 import type { Ctx } from "../../platform/context.ts";
-import { listEvents, retryDelivery } from "../incidents/service.ts";
+import { listEvents } from "../incidents/timeline/service.ts";
+import { retryDelivery } from "../incidents/explanation/service.ts";
 import { until } from "../../testing/clock.ts";
 import { deliveryScene, type OwnedWorld } from "../../testing/deliveries.ts";
 import { openIncident, outboxNotice, webhookTo } from "../../testing/scene.ts";
 import { newOrg, refusal } from "../../testing/world.ts";
-import { hostLimit, maxInFlight, orgLimit, openPlaces } from "./limits.ts";
+import { hostLimit, maxInFlight, orgLimit, openPlaces } from "./sending/limits.ts";
 
 /* Deliveries by channel: its health, its pauses, and places in flight that hosts and organisations share. */
 

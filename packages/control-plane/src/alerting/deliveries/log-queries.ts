@@ -1,6 +1,6 @@
-import { affectsRow, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, firstOf, listed, type Listed, type Paging } from "../../platform/db/client/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
-import { deliveriesChannel } from "./outbox-queries.ts";
+import { deliveriesChannel } from "./outbox/outbox-queries.ts";
 import type { Delivery } from "./schema.ts";
 
 export interface DeliveryRow extends StoredRow<Omit<Delivery, "channel_type">> {

@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import t from "tap";
-import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { protocolVersion } from "@statusmesh/shared/protocol/agent-protocol";
 import type { System } from "../../platform/context.ts";
-import { countFailingSlots } from "../../monitoring/results/engine.ts";
+import { countFailingSlots } from "../../monitoring/results/slots/engine.ts";
 import { openIngest } from "../../monitoring/pipeline/ingest.ts";
-import { createTarget } from "../../monitoring/targets/service.ts";
+import { createTarget } from "../../monitoring/targets/write/service.ts";
 import { minute, noon, second } from "../../testing/clock.ts";
 import { deliveryScene, type OwnedWorld } from "../../testing/deliveries.ts";
 import { openPager } from "../../testing/pager.ts";
@@ -15,9 +15,11 @@ import { newAgent } from "../../testing/world.ts";
 import { createChannel, isWithin, updateChannel } from "../channels/service.ts";
 import type { ActiveHours } from "../channels/schema.ts";
 import { followMaintenance, isFlappingDue, isMaintenanceDue, settleFlapping } from "../incidents/engine.ts";
-import { acknowledgeIncident, explainIncident, listIncidents } from "../incidents/service.ts";
+import { acknowledgeIncident } from "../incidents/lifecycle/service.ts";
+import { explainIncident } from "../incidents/explanation/service.ts";
+import { listIncidents } from "../incidents/service.ts";
 import { createSnooze, endSnooze, listSnoozes } from "../snoozes/service.ts";
-import { isHeldDue, releaseHeld } from "./held.ts";
+import { isHeldDue, releaseHeld } from "./outbox/held.ts";
 
 /*
  * From results to receivers: monitors that depend on each other, flap, are snoozed and acknowledged, on two processes

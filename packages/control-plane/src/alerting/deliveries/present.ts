@@ -1,7 +1,7 @@
 import type { Ctx } from "../../platform/context.ts";
-import type { Paging } from "../../platform/db/sql.ts";
+import type { Paging } from "../../platform/db/client/sql.ts";
 import { iso, isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
-import { deviceNames } from "../channels/service.ts";
+import { deviceNames } from "../channels/devices/service.ts";
 import type { Delivery } from "./schema.ts";
 import * as queries from "./log-queries.ts";
 

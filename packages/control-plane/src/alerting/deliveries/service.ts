@@ -1,4 +1,4 @@
-export { acknowledgeUrl, linkedChannel } from "./acknowledge-links.ts";
+export { acknowledgeUrl, linkedChannel } from "./alerts/acknowledge-links.ts";
 export {
   acknowledgeAlerts,
   isAcknowledgeable,
@@ -6,6 +6,6 @@ export {
   selectEverythingTold as everythingTold,
   selectLastTold as lastTold,
   selectLater as laterIncidents,
-} from "./acknowledge-queries.ts";
+} from "./alerts/acknowledge-queries.ts";
 export { dropHeldNotices } from "./log.ts";
-export { backoffMs } from "./retry.ts";
+export { backoffMs } from "./sending/retry.ts";

@@ -1,9 +1,9 @@
 import Type from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { Closed, paging, slicePage, Text } from "../../platform/http/wire.ts";
-import { csvReply } from "../../platform/http/csv.ts";
+import { csvReply } from "../../platform/http/reply/csv.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
-import { IncidentEvent, IncidentEventPage } from "./event-schema.ts";
+import { IncidentEvent, IncidentEventPage } from "./timeline/event-schema.ts";
 import {
   IncidentCreate,
   IncidentUpdatePage,
@@ -11,7 +11,7 @@ import {
   NewNote,
   PostedUpdate,
   UpdateRequest,
-} from "./narration-schema.ts";
+} from "./timeline/narration-schema.ts";
 import {
   BulkIncidentAction,
   BulkIncidentOutcome,
@@ -24,6 +24,9 @@ import {
   IncidentSnapshotPage,
 } from "./schema.ts";
 import { Delivery, DeliveryPage } from "../deliveries/schema.ts";
+import * as lifecycle from "./lifecycle/service.ts";
+import * as timeline from "./timeline/service.ts";
+import * as explanation from "./explanation/service.ts";
 import * as service from "./service.ts";
 
 const read = { auth: "tenant", scope: "incidents:read", tag: "Incidents" } as const;
@@ -76,8 +79,8 @@ export const incidentRoutes: Route[] = [
     async handle({ ctx, body: { target_id: one, target_ids: several, ...body } }) {
       if ((one === undefined) === (several === undefined))
         throw new AppError("INVALID_BODY", "Send either target_id or target_ids.", { field: "/target_id" });
-      if (several !== undefined) return ok({ items: await service.reportIncidents(ctx, several, body) });
-      const made = await service.reportIncident(ctx, { ...body, target_id: one! });
+      if (several !== undefined) return ok({ items: await lifecycle.reportIncidents(ctx, several, body) });
+      const made = await lifecycle.reportIncident(ctx, { ...body, target_id: one! });
       return createdIn("/api/v1/incidents/", made);
     },
   }),
@@ -92,7 +95,7 @@ export const incidentRoutes: Route[] = [
     body: BulkIncidentAction,
     replies: { 200: BulkIncidentOutcome },
     errors: ["BULK_EMPTY", "BULK_TOO_LARGE"],
-    handle: async ({ ctx, body }) => ok(await service.bulkIncidentAction(ctx, body)),
+    handle: async ({ ctx, body }) => ok(await lifecycle.bulkIncidentAction(ctx, body)),
   }),
   route("GET", "/api/v1/incidents/{id}", {
     ...read,
@@ -110,7 +113,7 @@ export const incidentRoutes: Route[] = [
       "check results back.",
     body: Narration,
     replies: { 200: Incident },
-    handle: async ({ ctx, params, body }) => ok(await service.narrateIncident(ctx, params.id, body)),
+    handle: async ({ ctx, params, body }) => ok(await timeline.narrateIncident(ctx, params.id, body)),
   }),
   route("GET", "/api/v1/incidents/{id}/events", {
     ...read,
@@ -118,7 +121,7 @@ export const incidentRoutes: Route[] = [
     summary: "Timeline of the incident, oldest first",
     query: page,
     replies: { 200: IncidentEventPage },
-    handle: async ({ ctx, params, query }) => ok(await service.listEvents(ctx, params.id, query)),
+    handle: async ({ ctx, params, query }) => ok(await timeline.listEvents(ctx, params.id, query)),
   }),
   route("GET", "/api/v1/incidents/{id}/snapshots", {
     ...read,
@@ -131,7 +134,7 @@ export const incidentRoutes: Route[] = [
       "first.",
     query: page,
     replies: { 200: IncidentSnapshotPage },
-    handle: async ({ ctx, params, query }) => ok(slicePage(await service.listSnapshots(ctx, params.id), query)),
+    handle: async ({ ctx, params, query }) => ok(slicePage(await timeline.listSnapshots(ctx, params.id), query)),
   }),
   route("GET", "/api/v1/incidents/{id}/updates", {
     ...read,
@@ -139,7 +142,7 @@ export const incidentRoutes: Route[] = [
     summary: "List public updates, newest first",
     query: page,
     replies: { 200: IncidentUpdatePage },
-    handle: async ({ ctx, params, query }) => ok(await service.listUpdates(ctx, params.id, query)),
+    handle: async ({ ctx, params, query }) => ok(await timeline.listUpdates(ctx, params.id, query)),
   }),
   route("POST", "/api/v1/incidents/{id}/updates", {
     ...write,
@@ -152,7 +155,10 @@ export const incidentRoutes: Route[] = [
     replies: { 201: PostedUpdate },
     errors: ["INCIDENT_NOT_FOUND", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params, body: { scope = "incident", ...update } }) =>
-      createdIn(`/api/v1/incidents/${params.id}/updates#`, await service.postUpdate(ctx, params.id, update, { scope })),
+      createdIn(
+        `/api/v1/incidents/${params.id}/updates#`,
+        await timeline.postUpdate(ctx, params.id, update, { scope }),
+      ),
   }),
   route("POST", "/api/v1/incidents/{id}/notes", {
     ...write,
@@ -165,14 +171,14 @@ export const incidentRoutes: Route[] = [
     replies: { 201: IncidentEvent },
     errors: ["INCIDENT_NOT_FOUND", "EMPTY_MESSAGE", "MESSAGE_TOO_LONG", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params, body }) =>
-      createdIn(`/api/v1/incidents/${params.id}/events#`, await service.postNote(ctx, params.id, body)),
+      createdIn(`/api/v1/incidents/${params.id}/events#`, await timeline.postNote(ctx, params.id, body)),
   }),
   route("POST", "/api/v1/incidents/{id}/acknowledge", {
     ...write,
     ...one,
     summary: "Acknowledge an incident: reminders stop",
     replies: { 200: Incident },
-    handle: async ({ ctx, params }) => ok(await service.acknowledgeIncident(ctx, params.id)),
+    handle: async ({ ctx, params }) => ok(await lifecycle.acknowledgeIncident(ctx, params.id)),
   }),
   route("DELETE", "/api/v1/incidents/{id}/acknowledgement", {
     ...write,
@@ -180,7 +186,7 @@ export const incidentRoutes: Route[] = [
     summary: "Undo the acknowledgement: reminders resume",
     replies: { 204: null },
     async handle({ ctx, params }) {
-      await service.unacknowledgeIncident(ctx, params.id);
+      await lifecycle.unacknowledgeIncident(ctx, params.id);
     },
   }),
   route("POST", "/api/v1/incidents/{id}/resolve", {
@@ -189,7 +195,7 @@ export const incidentRoutes: Route[] = [
     summary: "Close an incident",
     description: "Notifies its channels. Failing runs may open it again.",
     replies: { 200: Incident },
-    handle: async ({ ctx, params }) => ok(await service.resolveIncident(ctx, params.id)),
+    handle: async ({ ctx, params }) => ok(await lifecycle.resolveIncident(ctx, params.id)),
   }),
   route("GET", "/api/v1/incidents/{id}/notifications", {
     ...read,
@@ -197,7 +203,7 @@ export const incidentRoutes: Route[] = [
     summary: "Notification log of the incident",
     query: page,
     replies: { 200: DeliveryPage },
-    handle: async ({ ctx, params, query }) => ok(await service.listDeliveries(ctx, params.id, query)),
+    handle: async ({ ctx, params, query }) => ok(await explanation.listDeliveries(ctx, params.id, query)),
   }),
   route("POST", "/api/v1/incidents/{id}/notifications/{delivery_id}/retry", {
     ...write,
@@ -207,13 +213,13 @@ export const incidentRoutes: Route[] = [
     params: Type.Object({ id: Type.String(), delivery_id: Type.String() }),
     replies: { 200: Delivery },
     errors: ["INCIDENT_NOT_FOUND", "DELIVERY_NOT_FOUND", "DELIVERY_NOT_DEAD", "DELIVERY_SUPERSEDED"],
-    handle: async ({ ctx, params }) => ok(await service.retryDelivery(ctx, params.id, params.delivery_id)),
+    handle: async ({ ctx, params }) => ok(await explanation.retryDelivery(ctx, params.id, params.delivery_id)),
   }),
   route("GET", "/api/v1/incidents/{id}/explain", {
     ...read,
     ...one,
     summary: "Why the incident is open: votes, confirmations, policy and notices",
     replies: { 200: Explanation },
-    handle: async ({ ctx, params }) => ok(await service.explainIncident(ctx, params.id)),
+    handle: async ({ ctx, params }) => ok(await explanation.explainIncident(ctx, params.id)),
   }),
 ];

@@ -1,5 +1,5 @@
-import type { SharedCauseRow } from "../../platform/db/causes.ts";
-import type { Db, Paging } from "../../platform/db/sql.ts";
+import type { SharedCauseRow } from "../causes/service.ts";
+import type { Db, Paging } from "../../platform/db/client/sql.ts";
 import { severityOrder } from "../channels/service.ts";
 import { causeMembers, type IncidentFilter, rankOf, ranks } from "./queries.ts";
 

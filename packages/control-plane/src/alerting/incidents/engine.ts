@@ -1,7 +1,7 @@
 /*
  * Entry for ingest, deliveries and jobs.
  */
-export { changeEvidence } from "./change-evidence.ts";
+export { changeEvidence } from "./evidence/change.ts";
 export {
   addRuns,
   type Decision,
@@ -11,10 +11,10 @@ export {
   selectRechecks,
   needsRecheck,
   type RunEvidence,
-} from "./evidence.ts";
-export { freeFailing } from "./dependencies.ts";
-export { areGroupsDue, followGroups } from "./group-judging.ts";
-export type { Refuted } from "./replay.ts";
-export { followMaintenance, isMaintenanceDue } from "./maintenance.ts";
-export { isFlappingDue, settleFlapping } from "./settling.ts";
-export { type CapturedFailure, keepSnapshots } from "./snapshots.ts";
+} from "./evidence/evidence.ts";
+export { freeFailing } from "./holds/dependencies.ts";
+export { areGroupsDue, followGroups } from "./groups/judging.ts";
+export type { Refuted } from "./evaluation/replay.ts";
+export { followMaintenance, isMaintenanceDue } from "./holds/maintenance.ts";
+export { isFlappingDue, settleFlapping } from "./evidence/settling.ts";
+export { type CapturedFailure, keepSnapshots } from "./timeline/snapshots.ts";

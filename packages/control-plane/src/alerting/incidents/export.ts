@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
-import { diagnosisLine } from "@statusmesh/shared/diagnosis";
+import { diagnosisLine } from "@statusmesh/shared/protocol/diagnosis";
 import { type Ctx, requireScope } from "../../platform/context.ts";
-import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
+import { type Cell, streamedCsv } from "../../platform/http/reply/csv.ts";
 import { filterOf, presentStored } from "./find.ts";
 import * as queries from "./queries.ts";
 import type { IncidentQuery } from "./schema.ts";

@@ -1,14 +1,14 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { diagnosisOf } from "@statusmesh/shared/diagnosis";
+import { diagnosisOf } from "@statusmesh/shared/protocol/diagnosis";
 import { isId } from "@statusmesh/shared/ids";
 import { mask } from "@statusmesh/shared/secrets";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
-import { outageSecs, peakSeverity } from "./outages.ts";
+import { outageSecs, peakSeverity } from "./reports/outages.ts";
 import * as queries from "./queries.ts";
 import type { Incident, IncidentQuery } from "./schema.ts";
 import { dayMs } from "@statusmesh/shared/time";
-import { readCause } from "../../platform/db/causes.ts";
+import { readCause } from "../causes/service.ts";
 import { parseTime } from "../../platform/http/query.ts";
 import type { IncidentFilter } from "./queries.ts";
 

@@ -3,8 +3,8 @@ import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
-import { sendReminders } from "./reminders.ts";
-import { updateTarget } from "../../monitoring/targets/service.ts";
+import { sendReminders } from "./escalation/reminders.ts";
+import { updateTarget } from "../../monitoring/targets/write/service.ts";
 import { hour, minute, noon, second } from "../../testing/clock.ts";
 import { agentResult } from "../../testing/scene.ts";
 import { openOutages } from "../../testing/outages.ts";
@@ -13,17 +13,12 @@ import { refusal } from "../../testing/world.ts";
 import {
   acknowledgeIncident,
   bulkIncidentAction,
-  explainIncident,
-  getIncident,
-  incidentsCsv,
-  listEvents,
-  listIncidents,
-  listUpdates,
-  narrateIncident,
-  postUpdate,
   resolveIncident,
   unacknowledgeIncident,
-} from "./service.ts";
+} from "./lifecycle/service.ts";
+import { explainIncident } from "./explanation/service.ts";
+import { getIncident, incidentsCsv, listIncidents } from "./service.ts";
+import { listEvents, listUpdates, narrateIncident, postUpdate } from "./timeline/service.ts";
 
 const world = await openOutages(t);
 const { sql, clock, system, owner, monitor, report, notices, events } = world;

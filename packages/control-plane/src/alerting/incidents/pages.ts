@@ -3,17 +3,20 @@ import { normaliseId } from "@statusmesh/shared/ids";
 import { normaliseText } from "@statusmesh/shared/text";
 import { hourMs, minuteMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../../platform/context.ts";
-import { readCause } from "../../platform/db/causes.ts";
-import { causeName, causeTitle, namesOf, shareOf, withRegionName } from "../../platform/html/causes.ts";
+import { causeName, causeTitle, namesOf, readCause, shareOf, withRegionName } from "../causes/service.ts";
 import type { LatencyPoint } from "../../platform/html/charts.ts";
 import { numbered } from "../../platform/html/format.ts";
 import { formPage, page, wholeNumber } from "../../platform/html/pages.ts";
 import { readTimeRange } from "../../platform/http/query.ts";
-import { kindLabel } from "../channels/service.ts";
-import type { RegionPolicy } from "./policy.ts";
+import { kindLabel } from "../channels/config/service.ts";
+import type { RegionPolicy } from "./evaluation/policy.ts";
 import { type Incident, severities } from "./schema.ts";
+import * as reports from "./reports/service.ts";
+import * as escalation from "./escalation/service.ts";
+import * as explanation from "./explanation/service.ts";
+import * as timelineService from "./timeline/service.ts";
 import * as service from "./service.ts";
-import { textsOf, timelineOf } from "./timeline.ts";
+import { textsOf, timelineOf } from "./timeline/timeline.ts";
 import { templatesFor } from "../update-templates/service.ts";
 
 const pageSize = 50;
@@ -113,7 +116,7 @@ const chartPoints = 120;
 const leastBeforeMs = 30 * minuteMs;
 
 /** Latency around an incident, and its outages. Null where the results of that time are gone. */
-async function chartOf(ctx: Ctx, incident: Incident, outages: readonly service.Outage[], latencyOf: LatencyOf) {
+async function chartOf(ctx: Ctx, incident: Incident, outages: readonly reports.Outage[], latencyOf: LatencyOf) {
   const now = ctx.clock.now();
   const start = Date.parse(incident.started_at);
   const end = incident.ended_at === null ? now : Date.parse(incident.ended_at);
@@ -145,11 +148,11 @@ export const incidentsPages = (stripsOf: StripsOf, latencyOf: LatencyOf, reachOf
       service.openCounts(ctx),
     ]);
     const [shared, calls] = await Promise.all([
-      service.callsOfCauses(
+      escalation.callsOfCauses(
         ctx,
         causes.map(({ key }) => key),
       ),
-      service.callsOf(
+      escalation.callsOf(
         ctx,
         items.map(({ id }) => id),
       ),
@@ -184,10 +187,10 @@ export const incidentsPages = (stripsOf: StripsOf, latencyOf: LatencyOf, reachOf
     const incident = await service.getIncident(ctx, id);
     const [region, explained, events, snapshots, outages, templates, reach] = await Promise.all([
       service.regionNamer(ctx),
-      service.explainIncident(ctx, id),
-      service.listEvents(ctx, id, { limit: maxEvents, offset: 0 }),
-      service.listSnapshots(ctx, id),
-      service.listOutages(ctx, { incidentId: id }, maxOutages),
+      explanation.explainIncident(ctx, id),
+      timelineService.listEvents(ctx, id, { limit: maxEvents, offset: 0 }),
+      timelineService.listSnapshots(ctx, id),
+      reports.listOutages(ctx, { incidentId: id }, maxOutages),
       templatesFor(ctx, "incident"),
       reachOf(ctx, incident.target_id),
     ]);
@@ -205,7 +208,7 @@ export const incidentsPages = (stripsOf: StripsOf, latencyOf: LatencyOf, reachOf
       total: votes.deliveries_total,
     };
     const timeline = timelineOf(events.items, deliveries.items, region);
-    const call = (await service.callsOf(ctx, [id])).get(id) ?? null;
+    const call = (await escalation.callsOf(ctx, [id])).get(id) ?? null;
     const chart = await chartOf(ctx, incident, outages, latencyOf);
     const title = `${incident.state === "open" ? "Open" : "Closed"} incident: ${incident.monitor_name}`;
     return {

@@ -11,15 +11,15 @@ import {
   type Paging,
   rowOf,
   valueOf,
-} from "../../platform/db/sql.ts";
-import { type Cause, causeTables } from "../../platform/db/causes.ts";
+} from "../../platform/db/client/sql.ts";
+import { type Cause, causeTables } from "../causes/service.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import { severityOrder } from "../channels/service.ts";
-import { publicationsOf } from "./publication-queries.ts";
-import { flappingOf } from "./hold-queries.ts";
-import type { StoredFlapping } from "./flapping-queries.ts";
-import type { OutageTimes } from "./outages.ts";
-import type { PolicyFields } from "./policy.ts";
+import { publicationsOf } from "./timeline/publication-queries.ts";
+import { flappingOf } from "./holds/hold-queries.ts";
+import type { StoredFlapping } from "./evidence/flapping-queries.ts";
+import type { OutageTimes } from "./reports/outages.ts";
+import type { PolicyFields } from "./evaluation/policy.ts";
 import type { GroupMembers, Impact, Incident, Severity } from "./schema.ts";
 
 type Derived =

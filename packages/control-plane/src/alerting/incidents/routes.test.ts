@@ -1,13 +1,15 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import { listMonitors, showTarget, updateTarget } from "../../monitoring/targets/service.ts";
+import { listMonitors } from "../../monitoring/targets/list/service.ts";
+import { showTarget } from "../../monitoring/targets/service.ts";
+import { updateTarget } from "../../monitoring/targets/write/service.ts";
 import { noon } from "../../testing/clock.ts";
 import { openOutages } from "../../testing/outages.ts";
 import { webhookTo } from "../../testing/scene.ts";
 import { newOrg, refusal } from "../../testing/world.ts";
 import { getChannel, updateChannel } from "../channels/service.ts";
 import type { ChannelPatch } from "../channels/schema.ts";
-import { explainIncident } from "./service.ts";
+import { explainIncident } from "./explanation/service.ts";
 
 /* Channels with a route are notified of monitors by their tags, resolved when a notice is written. */
 

@@ -1,8 +1,8 @@
 import Type, { type Static } from "typebox";
-import { Diagnosis } from "@statusmesh/shared/diagnosis";
-import { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
+import { Diagnosis } from "@statusmesh/shared/protocol/diagnosis";
+import { FailureSnapshot } from "@statusmesh/shared/protocol/failure-snapshot";
 import { IdText, SearchText } from "@statusmesh/shared/text";
-import { causePattern } from "../../platform/db/causes.ts";
+import { causePattern } from "../causes/service.ts";
 import {
   Closed,
   described,
@@ -19,10 +19,10 @@ import {
 } from "../../platform/http/wire.ts";
 import { severities } from "../channels/schema.ts";
 import { Delivery } from "../deliveries/schema.ts";
-import { Actor } from "./event-schema.ts";
+import { Actor } from "./timeline/event-schema.ts";
 
 export { severities } from "../channels/schema.ts";
-export { Actor } from "./event-schema.ts";
+export { Actor } from "./timeline/event-schema.ts";
 
 export const Severity = OneOf(
   severities,

@@ -1,60 +1,20 @@
 import { isId, newId } from "@statusmesh/shared/ids";
 import { type ActorCtx, type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
-import { type CauseLine, causeLine } from "../../platform/db/causes.ts";
+import { type CauseLine, causeLine } from "../causes/service.ts";
 import { linePage } from "../../platform/db/lines.ts";
 import { type Page, pageOf } from "../../platform/http/wire.ts";
 import { severities } from "@statusmesh/shared/severity";
 import { portionsOf } from "../../platform/process/turns.ts";
 import { type IncidentCauseRow, selectIncidentCauses } from "./cause-queries.ts";
-import { selectFlapping } from "./flapping-queries.ts";
+import { selectFlapping } from "./evidence/flapping-queries.ts";
 import { filterOf, findIncident, presentIncident } from "./find.ts";
-import { selectMembers } from "./group-queries.ts";
+import { selectMembers } from "./groups/queries.ts";
 import * as queries from "./queries.ts";
 import type { Incident, IncidentQuery } from "./schema.ts";
-import { insertPast, type PastIncident, selectFull } from "./past-queries.ts";
-
-export {
-  closeSilently,
-  type PolicyEdit,
-  reevaluate,
-  rescheduleLadders,
-  rescheduleReminders,
-} from "./evidence-decisions.ts";
-export { reconsiderDependencies } from "./dependency-queries.ts";
-export { markGroups, markMembers } from "./group-judging.ts";
-export { writeLevels } from "./group-queries.ts";
-export { type MemberCounts, neededOf } from "./group-state.ts";
+import { insertPast, type PastIncident, selectFull } from "./lifecycle/past-queries.ts";
 export { incidentsCsv } from "./export.ts";
-export { actorOf as callerOf, listEvents } from "./events.ts";
-export { explainIncident, explainVotes } from "./explain.ts";
-export {
-  acknowledgeFromChannel,
-  acknowledgeIncident,
-  acknowledgeManyFromChannel,
-  bulkIncidentAction,
-  resolveIncident,
-  unacknowledgeIncident,
-} from "./lifecycle.ts";
-export { type EvidenceTarget, lockEvidence } from "./evidence.ts";
 export { budgetOf, countIncidentsSince } from "./queries.ts";
-export { listOutages, type Outage, outageSecs, outagesOf, outageState } from "./outages.ts";
-export {
-  acknowledgeWithUpdate,
-  incidentMetrics,
-  incidentReport,
-  type IncidentSpan,
-  incidentSpans,
-  type IncidentTotals,
-  incidentTotals,
-  incidentsOnPages,
-} from "./reports.ts";
 export { searchIncidents } from "./find.ts";
-export { callsOf, callsOfCauses } from "./on-call.ts";
-export { reportIncident, reportIncidents } from "./report.ts";
-export { listSnapshots, purgeSnapshots, resealSnapshots } from "./snapshots.ts";
-export { isPublished } from "./publication-queries.ts";
-export { listDeliveries, retryDelivery } from "./notifications.ts";
-export { listUpdates, narrateIncident, postNote, postUpdate } from "./narration.ts";
 
 /** The ids among these whose monitor has an open incident. */
 export async function failingTargetIds({ sql, orgId }: OrgReader, ids: readonly string[]): Promise<Set<string>> {

@@ -2,7 +2,7 @@ import Type from "typebox";
 import { IdText } from "@statusmesh/shared/text";
 import { absent, ConsoleUrl, customerLabel, customerText } from "../../platform/http/tool-texts.ts";
 import { Closed, described, Flag, Integer, Text, Timestamp } from "../../platform/http/wire.ts";
-import { NewUpdate } from "./narration-schema.ts";
+import { NewUpdate } from "./timeline/narration-schema.ts";
 import { phases } from "../update-templates/schema.ts";
 import { channelStateNames, severities } from "./schema.ts";
 

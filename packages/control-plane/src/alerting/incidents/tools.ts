@@ -1,23 +1,17 @@
 import type { Static } from "typebox";
 import { errorInWords } from "@statusmesh/shared/checks";
-import { diagnosisLine, diagnosisOf } from "@statusmesh/shared/diagnosis";
+import { diagnosisLine, diagnosisOf } from "@statusmesh/shared/protocol/diagnosis";
 import { AppError } from "@statusmesh/shared/errors";
 import { isId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
 import { tool, type Tool } from "../../platform/http/tool.ts";
 import { clipped, clippedOrNull, consoleUrl, fitting, quoted, quotedWhole } from "../../platform/http/tool-texts.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
-import { outageSecs, peakSeverity } from "./outages.ts";
-import type { PageIncidentRow } from "./report-queries.ts";
-import {
-  acknowledgeWithUpdate,
-  explainIncident,
-  getIncident,
-  incidentMetrics,
-  incidentReport,
-  incidentsOnPages,
-  listIncidents,
-} from "./service.ts";
+import { outageSecs, peakSeverity } from "./reports/outages.ts";
+import type { PageIncidentRow } from "./reports/report-queries.ts";
+import { acknowledgeWithUpdate, incidentMetrics, incidentReport, incidentsOnPages } from "./reports/service.ts";
+import { explainIncident } from "./explanation/service.ts";
+import { getIncident, listIncidents } from "./service.ts";
 import * as schema from "./tool-schema.ts";
 
 const explanationBytes = 6_000;

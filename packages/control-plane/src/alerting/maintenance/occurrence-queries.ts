@@ -8,7 +8,7 @@ import {
   listed,
   manyIds,
   type Paging,
-} from "../../platform/db/sql.ts";
+} from "../../platform/db/client/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { WindowRow } from "./queries.ts";
 import { maxDays, type Occurrence } from "./schema.ts";

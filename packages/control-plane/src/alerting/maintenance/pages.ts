@@ -1,10 +1,11 @@
 import { dayMs, utcDay } from "@statusmesh/shared/time";
-import type { Paging } from "../../platform/db/sql.ts";
+import type { Paging } from "../../platform/db/client/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { zoneNames } from "../../platform/zoned.ts";
 import { formPage, page } from "../../platform/html/pages.ts";
 import { isoTimes } from "../../platform/http/wire.ts";
 import type { Maintenance } from "./schema.ts";
+import * as calendarService from "./calendar/service.ts";
 import * as service from "./service.ts";
 import { recurrenceWords, ruleParts } from "./words.ts";
 import { templatesFor } from "../update-templates/service.ts";
@@ -53,7 +54,7 @@ function monthOf(text: string | undefined, now: number) {
 async function calendarOf(ctx: Ctx, month: string | undefined) {
   const { from, to, ...shape } = monthOf(month, ctx.clock.now());
   // One day more on both sides, because days of the reader's zone are not days of UTC.
-  const rows = await service.calendar(ctx, {
+  const rows = await calendarService.calendar(ctx, {
     from: new Date(from - dayMs),
     to: new Date(to + dayMs),
     limit: maxCalendar,
@@ -114,7 +115,7 @@ export const maintenancePages = (listTags: TagList) => [
     const window = await service.getWindow(ctx, id);
     const [occurrences, scope] = await Promise.all([
       service.listOccurrences(ctx, id, { limit: nextOccurrences, offset: 0 }),
-      service.windowScope(ctx, id),
+      calendarService.windowScope(ctx, id),
     ]);
     return {
       view: "maintenance/show",
@@ -124,7 +125,7 @@ export const maintenancePages = (listTags: TagList) => [
   }),
   formPage("/maintenance/{id}/edit", async ({ ctx, params }) => {
     const window = await service.getWindow(ctx, params["id"]!);
-    const { monitors } = await service.windowScope(ctx, window.id);
+    const { monitors } = await calendarService.windowScope(ctx, window.id);
     return { view: "maintenance/form", data: await formOf(ctx, listTags, window, monitors) };
   }),
 ];

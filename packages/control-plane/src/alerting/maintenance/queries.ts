@@ -1,5 +1,5 @@
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { columnOf, countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
+import { columnOf, countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/client/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import { type Maintenance, maxDays, type WindowState } from "./schema.ts";
 

@@ -13,9 +13,6 @@ import { checkTimes, keepRunning, notFound, stateOf } from "./rules.ts";
 import type { Maintenance, MaintenanceCreate, MaintenanceListQuery, MaintenancePatch, WindowState } from "./schema.ts";
 
 export type { PageWindowRow } from "./occurrence-queries.ts";
-export { type CalendarWindow, calendarOf } from "./calendar.ts";
-export { maintenanceReader } from "./coverage.ts";
-export { activeWindows, calendar, targetWindow, windowScope } from "./reads.ts";
 export { listOccurrences, updateOccurrence } from "./occurrences.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { timezoneOf } from "../../access/orgs/service.ts";
-import type { Paging } from "../../platform/db/sql.ts";
+import type { Paging } from "../../platform/db/client/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { page } from "../../platform/html/pages.ts";
 import * as service from "./service.ts";

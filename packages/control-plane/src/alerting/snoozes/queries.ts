@@ -1,5 +1,5 @@
 import { lockSpaces } from "../../platform/db/locks.ts";
-import { arrayOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import { arrayOf, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/client/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { Snooze } from "./schema.ts";
 

@@ -4,13 +4,13 @@ import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
 import { iso, isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
-import { callerOf } from "../incidents/service.ts";
+import { callerOf } from "../incidents/timeline/service.ts";
 import * as queries from "./queries.ts";
 import type { Snooze, SnoozeCreate, SnoozeQuery } from "./schema.ts";
 
 /*
  * A snooze holds the notifications of monitors until its end. What holds a notice is decided in
- * alerting/incidents/hold-queries.ts, and the job `maintenance` sends what is still true when nothing holds it.
+ * alerting/incidents/holds/hold-queries.ts, and the job `maintenance` sends what is still true when nothing holds it.
  */
 
 const maxDays = 30;

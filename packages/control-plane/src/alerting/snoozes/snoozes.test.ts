@@ -1,9 +1,9 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
-import { sendReminders } from "../incidents/reminders.ts";
-import { escalations, sendEscalations } from "../incidents/ladder.ts";
-import { explainIncident } from "../incidents/service.ts";
+import { sendReminders } from "../incidents/escalation/reminders.ts";
+import { escalations, sendEscalations } from "../incidents/escalation/ladder.ts";
+import { explainIncident } from "../incidents/explanation/service.ts";
 import { followMaintenance, isMaintenanceDue } from "../incidents/engine.ts";
 import { day, hour, minute, noon } from "../../testing/clock.ts";
 import { openOutages } from "../../testing/outages.ts";

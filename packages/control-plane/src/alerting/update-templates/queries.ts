@@ -1,4 +1,12 @@
-import { affectsRow, countOf, type Db, firstOf, type Listed, listed, type Paging } from "../../platform/db/sql.ts";
+import {
+  affectsRow,
+  countOf,
+  type Db,
+  firstOf,
+  type Listed,
+  listed,
+  type Paging,
+} from "../../platform/db/client/sql.ts";
 import type { StoredRow } from "../../platform/http/wire.ts";
 import type { UpdateTemplate } from "./schema.ts";
 

@@ -3,7 +3,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { differences, record } from "../../access/audit/service.ts";
 import { takeOne } from "../../access/plans/service.ts";
 import { type Ctx, inTransaction, requireScope } from "../../platform/context.ts";
-import { unlessTaken } from "../../platform/db/sql.ts";
+import { unlessTaken } from "../../platform/db/client/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { UpdateTemplate, UpdateTemplateCreate, UpdateTemplatePatch, UpdateTemplateQuery } from "./schema.ts";

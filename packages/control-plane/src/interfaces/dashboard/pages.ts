@@ -1,22 +1,17 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { duration, number, stateWords } from "../../platform/html/format.ts";
-import { causeTitle, shareOf, withRegionName } from "../../platform/html/causes.ts";
+import { causeTitle, shareOf, withRegionName } from "../../alerting/causes/service.ts";
 import { page } from "../../platform/html/pages.ts";
 import { errorInWords } from "@statusmesh/shared/checks";
 import { isId } from "@statusmesh/shared/ids";
-import {
-  callsOf,
-  callsOfCauses,
-  listIncidentLines,
-  openCounts,
-  rankOf,
-  regionNamer,
-} from "../../alerting/incidents/service.ts";
+import { callsOf, callsOfCauses } from "../../alerting/incidents/escalation/service.ts";
+import { listIncidentLines, openCounts, rankOf, regionNamer } from "../../alerting/incidents/service.ts";
 import type { Incident } from "../../alerting/incidents/schema.ts";
-import { activeWindows } from "../../alerting/maintenance/service.ts";
+import { activeWindows } from "../../alerting/maintenance/calendar/service.ts";
 import type { Ctx } from "../../platform/context.ts";
-import { readBeats } from "../../monitoring/results/service.ts";
-import { getTarget, listTags, monitorCounts, prefixesOf, tagGroups } from "../../monitoring/targets/service.ts";
+import { readBeats } from "../../monitoring/results/history/service.ts";
+import { getTarget, listTags } from "../../monitoring/targets/service.ts";
+import { monitorCounts, prefixesOf, tagGroups } from "../../monitoring/targets/list/service.ts";
 
 /** Tiles that are read at 5 m: more of them would be too small. */
 const alarms = 6;

@@ -4,7 +4,7 @@ import { atMost, getOrMake } from "../../platform/caches.ts";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { countIncidentsSince } from "../../alerting/incidents/service.ts";
 import { lastDayCounts, uptimePct } from "../../monitoring/results/service.ts";
-import { monitorCounts, openCircuits } from "../../monitoring/targets/service.ts";
+import { monitorCounts, openCircuits } from "../../monitoring/targets/list/service.ts";
 import type { DashboardSummary } from "./schema.ts";
 
 const freshMs = 5_000;

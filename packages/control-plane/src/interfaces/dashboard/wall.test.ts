@@ -1,14 +1,17 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import { validate } from "@statusmesh/shared/validate";
-import { createTarget, listMonitors, orgHealth } from "../../monitoring/targets/service.ts";
+import { validate } from "@statusmesh/shared/schema/validate";
+import { createTarget } from "../../monitoring/targets/write/service.ts";
+import { listMonitors } from "../../monitoring/targets/list/service.ts";
+import { orgHealth } from "../../monitoring/targets/health/service.ts";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { addIncident, setStatus } from "../../testing/scene.ts";
 import { serveWhole, signedIn } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
 import { createWindow } from "../../alerting/maintenance/service.ts";
-import { acknowledgeIncident, listIncidents, openCounts } from "../../alerting/incidents/service.ts";
+import { acknowledgeIncident } from "../../alerting/incidents/lifecycle/service.ts";
+import { listIncidents, openCounts } from "../../alerting/incidents/service.ts";
 
 const newMonitor = async (
   ctx: Ctx,

@@ -1,12 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { type Change as AuditChange, recordAll } from "../../access/audit/service.ts";
-import {
-  createChannel,
-  deleteChannel,
-  keepChannels,
-  manageChannels,
-  updateChannel,
-} from "../../alerting/channels/service.ts";
+import { createChannel, deleteChannel, updateChannel } from "../../alerting/channels/service.ts";
+import { keepChannels, manageChannels } from "../../alerting/channels/config/service.ts";
 import {
   createWindow,
   deleteWindow,
@@ -14,29 +9,18 @@ import {
   manageWindows,
   updateWindow,
 } from "../../alerting/maintenance/service.ts";
-import {
-  createTargets,
-  deleteTargets,
-  keepDependencies,
-  keepTargets,
-  manageTargets,
-  updateTargets,
-} from "../../monitoring/targets/service.ts";
+import { createTargets, updateTargets } from "../../monitoring/targets/write/service.ts";
+import { deleteTargets, keepTargets, manageTargets } from "../../monitoring/targets/stored/service.ts";
+import { keepDependencies } from "../../monitoring/targets/dependencies/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { ManagedChange } from "../../platform/db/managed-queries.ts";
 import { portionsOf } from "../../platform/process/turns.ts";
-import {
-  createPage,
-  deletePage,
-  keepPages,
-  managePages,
-  replaceComponents,
-  updatePage,
-} from "../../publishing/status-pages/service.ts";
+import { createPage, deletePage, keepPages, managePages, updatePage } from "../../publishing/status-pages/service.ts";
+import { replaceComponents } from "../../publishing/status-pages/components/service.ts";
 import { type Section, sections } from "@statusmesh/shared/declared/files";
-import type { ConfigPlan } from "./plan.ts";
-import { mostDeleted } from "./sources.ts";
-import type { State } from "./state.ts";
+import type { ConfigPlan } from "./plan/plan.ts";
+import { mostDeleted } from "./plan/sources.ts";
+import type { State } from "./plan/state.ts";
 
 /** Locks what the apply writes, in one order. */
 export async function lockTouched(tx: Ctx, { touched }: ConfigPlan): Promise<void> {

@@ -3,27 +3,25 @@ import { checkKinds, isGroup, isHeartbeat, isProbed, kindOf } from "@statusmesh/
 import type { Json } from "@statusmesh/shared/json";
 import { pointerSegment } from "@statusmesh/shared/secrets";
 import { sameJson } from "../../access/audit/service.ts";
-import { channelKindOf, openedConfig, type StoredChannel, storedChannels } from "../../alerting/channels/service.ts";
+import { channelKindOf } from "../../alerting/channels/kinds/service.ts";
+import { openedConfig, type StoredChannel, storedChannels } from "../../alerting/channels/config/service.ts";
 import { type StoredWindow, storedWindows } from "../../alerting/maintenance/service.ts";
 import { probeRegionIds } from "../../monitoring/regions/service.ts";
-import { completedCheck, notifiedChannels, openedCheck, storedNames } from "../../monitoring/targets/service.ts";
+import { completedCheck } from "../../monitoring/targets/write/service.ts";
+import { notifiedChannels, openedCheck, storedNames } from "../../monitoring/targets/stored/service.ts";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { stringified } from "../../platform/http/reply.ts";
+import { stringified } from "../../platform/http/reply/reply.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import { iso } from "../../platform/http/wire.ts";
-import {
-  isPrivate,
-  pageRules,
-  type StoredPage,
-  storedPages,
-  unusualShow,
-} from "../../publishing/status-pages/service.ts";
-import { sorted } from "./compare.ts";
+import { isPrivate } from "../../publishing/status-pages/access/service.ts";
+import { pageRules, type StoredPage, storedPages } from "../../publishing/status-pages/service.ts";
+import { unusualShow } from "../../publishing/status-pages/components/service.ts";
+import { sorted } from "./plan/compare.ts";
 import type { Section } from "@statusmesh/shared/declared/files";
 import type { StoredMonitor } from "./kinds/monitors.ts";
 import type { ExportQuery } from "./schema.ts";
-import { monitorsInPortions } from "./state.ts";
+import { monitorsInPortions } from "./plan/state.ts";
 
 /** Marks a variable, which is not escaped as texts are. No stored text has this character. */
 const marker = "\0";

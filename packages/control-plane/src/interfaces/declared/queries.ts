@@ -1,4 +1,4 @@
-import { arrayOf, type Db, firstOf, valueOf } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, firstOf, valueOf } from "../../platform/db/client/sql.ts";
 import type { Section } from "@statusmesh/shared/declared/files";
 import type { Managed } from "../../platform/db/managed-queries.ts";
 import type { SourceReport, Summary } from "./schema.ts";

@@ -1,9 +1,9 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isObject } from "@statusmesh/shared/json";
 import { lastWrites, record } from "../../access/audit/service.ts";
-import { storedChannels } from "../../alerting/channels/service.ts";
+import { storedChannels } from "../../alerting/channels/config/service.ts";
 import { storedWindows } from "../../alerting/maintenance/service.ts";
-import { storedTargets } from "../../monitoring/targets/service.ts";
+import { storedTargets } from "../../monitoring/targets/stored/service.ts";
 import {
   type Ctx,
   inTransaction,
@@ -13,15 +13,15 @@ import {
   type System,
 } from "../../platform/context.ts";
 import type { ManagedChange } from "../../platform/db/managed-queries.ts";
-import { namesIn, valueIn } from "../../platform/http/json-maps.ts";
+import { namesIn, valueIn } from "../../platform/http/body/json-maps.ts";
 import { iso, isoOrNull } from "../../platform/http/wire.ts";
 import { storedPages } from "../../publishing/status-pages/service.ts";
 import type { WrittenReply } from "./changes.ts";
 import { carryOut, lockTouched, pruneRefusal, recordApply, writers } from "./apply.ts";
 import { type Section, sections } from "@statusmesh/shared/declared/files";
-import { type Document, readDocument } from "./document.ts";
-import { applyActions } from "./judge.ts";
-import { type ConfigPlan, makePlan, manyFaults } from "./plan.ts";
+import { type Document, readDocument } from "./document/document.ts";
+import { applyActions } from "./plan/judge.ts";
+import { type ConfigPlan, makePlan, manyFaults } from "./plan/plan.ts";
 import * as queries from "./queries.ts";
 import {
   type ApplyRequest,
@@ -33,13 +33,13 @@ import {
   type PlanRequest,
   type Source,
 } from "./schema.ts";
-import { refuseOtherWriter, takeLease } from "./sources.ts";
-import { type Kinds, readState, type State, stateDigest } from "./state.ts";
+import { refuseOtherWriter, takeLease } from "./plan/sources.ts";
+import { type Kinds, readState, type State, stateDigest } from "./plan/state.ts";
 import { digestOf, readToken, stale, tokenOf } from "./token.ts";
 import { mistakeLine } from "@statusmesh/shared/declared/position";
 
 export { exportConfig } from "./export.ts";
-export { reportSource, sourcesInWords } from "./sources.ts";
+export { reportSource, sourcesInWords } from "./plan/sources.ts";
 
 /** The scope of a kind, without read or write. */
 const areas = {

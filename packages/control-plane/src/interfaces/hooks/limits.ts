@@ -4,9 +4,9 @@ import type { Middleware } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { Semaphore } from "@statusmesh/shared/semaphore";
 import type { System } from "../../platform/context.ts";
-import { addressKey, visitorAddress } from "../../platform/http/per-ip.ts";
-import type { Counter } from "../../platform/http/counter.ts";
-import { rateLimited } from "../../platform/http/throttle.ts";
+import { addressKey, visitorAddress } from "../../platform/http/limits/per-ip.ts";
+import type { Counter } from "../../platform/http/limits/counter.ts";
+import { rateLimited } from "../../platform/http/limits/throttle.ts";
 import { maxBytes, tooLarge } from "./reading.ts";
 
 /** Refused requests of an address (of IPv6, one /64) within a minute; then its requests are refused unread. */

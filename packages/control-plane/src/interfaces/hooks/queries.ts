@@ -1,4 +1,4 @@
-import { affectsRow, type Db } from "../../platform/db/sql.ts";
+import { affectsRow, type Db } from "../../platform/db/client/sql.ts";
 
 export type Source = "telegram" | "whatsapp" | "resend" | "sms" | "pagerduty";
 

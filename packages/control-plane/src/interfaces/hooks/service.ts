@@ -5,17 +5,15 @@ import { asObject, type Json } from "@statusmesh/shared/json";
 import { dayMs } from "@statusmesh/shared/time";
 import { useCode } from "../../alerting/channel-links/service.ts";
 import { acknowledgeAtPager, acknowledgeInWords, acknowledgeReply } from "../../alerting/acknowledge/service.ts";
+import { acknowledgeAction, type InboundRequest, readInbound } from "../../alerting/channels/kinds/service.ts";
 import {
-  acknowledgeAction,
   channelsAt,
   disableAt,
-  type InboundRequest,
   moveTelegramChat,
-  readInbound,
   replyThrough,
   smsChannels,
   tellVendor,
-} from "../../alerting/channels/service.ts";
+} from "../../alerting/channels/sending/service.ts";
 import { afterCommit, inTransaction, type System } from "../../platform/context.ts";
 import { endSubscriptions } from "../../publishing/subscribers/service.ts";
 import { sameSecret } from "../../platform/crypto/token.ts";

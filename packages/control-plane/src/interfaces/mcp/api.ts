@@ -1,6 +1,6 @@
 import { ok, route, type Route } from "../../platform/http/route.ts";
 import { asOwner } from "../../access/orgs/service.ts";
-import { listMcpAudit } from "./audit.ts";
+import { listMcpAudit } from "./audit/audit.ts";
 import { McpCallPage, McpCallQuery } from "./schema.ts";
 
 export const mcpRoutes: Route[] = [

@@ -1,18 +1,18 @@
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
-import { fits, type SchemaNode, validate } from "@statusmesh/shared/validate";
+import { fits, type SchemaNode, validate } from "@statusmesh/shared/schema/validate";
 import type { Ctx, System } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { asAppError, describe } from "../../platform/http/exchange.ts";
 import type { Tool } from "../../platform/http/tool.ts";
-import { recordCall, type Recorded, recordedArguments } from "./audit.ts";
-import type { Caller } from "./callers.ts";
-import { whyNotConfirmed } from "./confirmation.ts";
-import { continuationOf } from "./cursors.ts";
+import { recordCall, type Recorded, recordedArguments } from "./audit/audit.ts";
+import type { Caller } from "./sessions/callers.ts";
+import { whyNotConfirmed } from "./confirmation/confirmation.ts";
+import { continuationOf } from "./sessions/cursors.ts";
 import { failed, failureOf, type NoConfirmation, notConfirmed } from "./failures.ts";
 import type { RpcId } from "./refusals.ts";
 import type { Outcome } from "./schema.ts";
 import type { SendRequest } from "./server.ts";
-import type { Session } from "./sessions.ts";
+import type { Session } from "./sessions/sessions.ts";
 
 /** Bytes of a result, as JSON. */
 const maxResultBytes = 25_000;

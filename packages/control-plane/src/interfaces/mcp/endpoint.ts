@@ -1,23 +1,23 @@
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
-import { bearerOf } from "../../access/auth/service.ts";
+import { bearerOf } from "../../access/auth/sessions/service.ts";
 import { isId } from "@statusmesh/shared/ids";
 import type { System } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { asAppError, reportFailure, traceOf } from "../../platform/http/exchange.ts";
-import { visitorAddress } from "../../platform/http/per-ip.ts";
-import type { Throttle } from "../../platform/http/throttle.ts";
-import { sumRefusals } from "./audit.ts";
+import { visitorAddress } from "../../platform/http/limits/per-ip.ts";
+import type { Throttle } from "../../platform/http/limits/throttle.ts";
+import { sumRefusals } from "./audit/audit.ts";
 import { callTool, type ToolRun } from "./calls.ts";
-import { answerConfirmation, withdrawConfirmations } from "./confirmation.ts";
+import { answerConfirmation, withdrawConfirmations } from "./confirmation/confirmation.ts";
 import { offeredScopes } from "../../access/oauth/service.ts";
-import { type Caller, callerOf } from "./callers.ts";
+import { type Caller, callerOf } from "./sessions/callers.ts";
 import { notAcceptable, readMessage, type RpcRequest, toolCallOf } from "./message.ts";
 import { answerRefusal, insufficientScope, refusalOf, RpcRefusal, rpcCodes, unauthorised } from "./refusals.ts";
 import type { Registry } from "./registry.ts";
 import { exchangeOnce, isInitialize, revisions } from "./server.ts";
-import { endSession, openSession, recordUse, type Session } from "./sessions.ts";
-import { openStreams } from "./streams.ts";
+import { endSession, openSession, recordUse, type Session } from "./sessions/sessions.ts";
+import { openStreams } from "./sessions/streams.ts";
 
 export interface EndpointOptions {
   readonly system: System;

@@ -1,6 +1,6 @@
 import type { CallToolResult } from "@modelcontextprotocol/sdk/types.js";
 import type { AppError, ErrorCode } from "@statusmesh/shared/errors";
-import { requiredInput, type SchemaNode } from "@statusmesh/shared/schema-node";
+import { requiredInput, type SchemaNode } from "@statusmesh/shared/schema/schema-node";
 import { asAppError } from "../../platform/http/exchange.ts";
 import type { Tool } from "../../platform/http/tool.ts";
 

@@ -1,6 +1,6 @@
 import type { Context } from "koa";
 import { isObject, type Json } from "@statusmesh/shared/json";
-import { readJson } from "../../platform/http/body.ts";
+import { readJson } from "../../platform/http/body/body.ts";
 import { RpcRefusal, rpcCodes, type RpcId } from "./refusals.ts";
 
 const maxBytes = 1_048_576;

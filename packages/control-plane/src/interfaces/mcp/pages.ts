@@ -1,6 +1,6 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { page } from "../../platform/html/pages.ts";
-import { listMcpAudit } from "./audit.ts";
+import { listMcpAudit } from "./audit/audit.ts";
 
 const pageSize = 50;
 

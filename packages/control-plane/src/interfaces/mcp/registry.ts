@@ -1,5 +1,5 @@
 import type { TSchema } from "typebox";
-import { ownKeywords, requiredInput, type SchemaNode } from "@statusmesh/shared/schema-node";
+import { ownKeywords, requiredInput, type SchemaNode } from "@statusmesh/shared/schema/schema-node";
 import type { RateCategory } from "../../platform/http/route.ts";
 import type { Tool } from "../../platform/http/tool.ts";
 import { customerLabel, isCustomerText } from "../../platform/http/tool-texts.ts";

@@ -17,7 +17,7 @@ import {
 import { version } from "../../platform/program.ts";
 import { RpcRefusal, rpcCodes } from "./refusals.ts";
 import type { Registry } from "./registry.ts";
-import { commentMs } from "./streams.ts";
+import { commentMs } from "./sessions/streams.ts";
 
 /**
  * Revisions that are served, newest first; a client that wants another one gets the first. Earlier ones have no

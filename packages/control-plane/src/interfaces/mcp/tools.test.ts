@@ -1,12 +1,13 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import type { Ctx, Scope } from "../../platform/context.ts";
 import { createWindow } from "../../alerting/maintenance/service.ts";
-import { addComponent, createPage, deletePage } from "../../publishing/status-pages/service.ts";
+import { addComponent } from "../../publishing/status-pages/components/service.ts";
+import { createPage, deletePage } from "../../publishing/status-pages/service.ts";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
-import { createTarget } from "../../monitoring/targets/service.ts";
+import { createTarget } from "../../monitoring/targets/write/service.ts";
 import { day, hour, minute } from "../../testing/clock.ts";
 import { type Headers, openMcp } from "../../testing/mcp.ts";
 import { addIncident, addResults, addUpdate, newTarget, setStatus } from "../../testing/scene.ts";

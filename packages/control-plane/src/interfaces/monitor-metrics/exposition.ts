@@ -1,6 +1,5 @@
 import { detailsOf, isCheckType } from "@statusmesh/shared/checks";
-import type { NewestRun, UptimeWindow } from "../../monitoring/results/service.ts";
-import { uptimeWindows } from "../../monitoring/results/service.ts";
+import { type NewestRun, type UptimeWindow, uptimeWindows } from "../../monitoring/results/history/service.ts";
 import { takeTurns } from "../../platform/process/turns.ts";
 
 /*

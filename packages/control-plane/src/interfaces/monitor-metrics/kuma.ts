@@ -1,6 +1,6 @@
 import { detailsOf, isCheckType } from "@statusmesh/shared/checks";
 import { dayMs } from "@statusmesh/shared/time";
-import type { YearOf } from "../../monitoring/results/service.ts";
+import type { YearOf } from "../../monitoring/results/history/service.ts";
 import { version } from "../../platform/program.ts";
 import { takeTurns } from "../../platform/process/turns.ts";
 import { escaped, type MeasuredMonitor, mostTags } from "./exposition.ts";

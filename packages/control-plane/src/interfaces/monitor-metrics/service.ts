@@ -8,8 +8,8 @@ import {
   uptimesOf,
   type YearOf,
   yearsOf,
-} from "../../monitoring/results/service.ts";
-import { idOfNumber, measuredMonitors } from "../../monitoring/targets/service.ts";
+} from "../../monitoring/results/history/service.ts";
+import { idOfNumber, measuredMonitors } from "../../monitoring/targets/health/service.ts";
 import { getOrMake } from "../../platform/caches.ts";
 import { type Ctx, requireScope } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";

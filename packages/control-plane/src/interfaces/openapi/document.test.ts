@@ -7,7 +7,7 @@ import { allRoutes } from "../../app.ts";
 import { scopes } from "../../platform/context.ts";
 import { openApiDocument } from "./document.ts";
 import { version } from "../../platform/program.ts";
-import { openAgentPings } from "../../monitoring/pipeline/agent-pings.ts";
+import { openAgentPings } from "../../monitoring/heartbeats/intake/agent-pings.ts";
 import { openIngest } from "../../monitoring/pipeline/ingest.ts";
 
 const hub = { on: () => () => {}, wait: async () => false, ready: async () => {} };

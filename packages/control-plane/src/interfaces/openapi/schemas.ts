@@ -1,6 +1,6 @@
 import type { TSchema } from "typebox";
 import type { Json } from "@statusmesh/shared/json";
-import { ownKeywords, requiredInput, type SchemaNode } from "@statusmesh/shared/schema-node";
+import { ownKeywords, requiredInput, type SchemaNode } from "@statusmesh/shared/schema/schema-node";
 
 /*
  * Converts validation schemas to published ones: JSON Schema 2020-12 as in OpenAPI 3.1, without the keywords of our own

@@ -1,10 +1,10 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import type { Ctx } from "../../platform/context.ts";
 import { createPage } from "../../publishing/status-pages/service.ts";
 import { TargetCreate } from "../../monitoring/targets/schema.ts";
-import { createTarget } from "../../monitoring/targets/service.ts";
+import { createTarget } from "../../monitoring/targets/write/service.ts";
 import { day, minute } from "../../testing/clock.ts";
 import { addIncident, setStatus, webhookTo } from "../../testing/scene.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";

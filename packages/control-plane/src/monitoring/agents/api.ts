@@ -1,4 +1,4 @@
-import { WhoAmIReply } from "@statusmesh/shared/agent-protocol";
+import { WhoAmIReply } from "@statusmesh/shared/protocol/agent-protocol";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { Agent, AgentCreate, AgentPage, AgentPatch, AgentWithToken, DeleteQuery, ListQuery } from "./schema.ts";
 import { createAgent, deleteAgent, getAgent, listAgents, renameAgent, whoAmI } from "./service.ts";

@@ -1,6 +1,6 @@
 import { reservedRegions } from "@statusmesh/shared/checks";
 import type { Abilities } from "@statusmesh/shared/checks/abilities";
-import { anyOf, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
+import { anyOf, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/client/sql.ts";
 
 export interface AgentRow {
   id: string;

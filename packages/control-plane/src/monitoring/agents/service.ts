@@ -1,4 +1,4 @@
-import { protocolVersion, type PullRequest, type WhoAmIReply } from "@statusmesh/shared/agent-protocol";
+import { protocolVersion, type PullRequest, type WhoAmIReply } from "@statusmesh/shared/protocol/agent-protocol";
 import { type CheckSpec, type CheckType, probedTypes } from "@statusmesh/shared/checks";
 import { inability, inabilityFor, isAble, neededName } from "@statusmesh/shared/checks/abilities";
 import { AppError } from "@statusmesh/shared/errors";
@@ -6,7 +6,7 @@ import { isId, newId } from "@statusmesh/shared/ids";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { type AgentCtx, type Ctx, requireScope, type System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
-import type { Paging } from "../../platform/db/sql.ts";
+import type { Paging } from "../../platform/db/client/sql.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import type { Region } from "../regions/schema.ts";
 import { listRegions, regionExists, wakePulls } from "../regions/service.ts";

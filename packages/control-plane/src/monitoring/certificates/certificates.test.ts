@@ -1,10 +1,10 @@
 import { generate } from "selfsigned";
 import t from "tap";
-import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { protocolVersion } from "@statusmesh/shared/protocol/agent-protocol";
 import { certificatesOf } from "@statusmesh/shared/checks/certificates";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
 import { matchObject } from "@statusmesh/shared/testing";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import { clientCertificates } from "../../operator/commands/doctor-expiry.ts";
 import { resealAll } from "../../operator/commands/rotate-kek.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
@@ -19,8 +19,8 @@ import { openIngest } from "../pipeline/ingest.ts";
 import { Check } from "../targets/schema.ts";
 import { declaredRoutes } from "../../interfaces/declared/api.ts";
 import { targetRoutes } from "../targets/api.ts";
-import { targetBulkRoutes } from "../targets/bulk-api.ts";
-import { createTarget, createTargets } from "../targets/service.ts";
+import { targetBulkRoutes } from "../targets/bulk/api.ts";
+import { createTarget, createTargets } from "../targets/write/service.ts";
 import { certificateRoutes } from "./api.ts";
 import { createCertificate } from "./service.ts";
 

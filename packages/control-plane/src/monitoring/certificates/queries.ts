@@ -8,7 +8,7 @@ import {
   type Listed,
   listed,
   type Paging,
-} from "../../platform/db/sql.ts";
+} from "../../platform/db/client/sql.ts";
 
 export interface CertificateRow {
   id: string;

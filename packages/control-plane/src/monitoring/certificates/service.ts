@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
-import type { SentCertificate } from "@statusmesh/shared/agent-protocol";
+import type { SentCertificate } from "@statusmesh/shared/protocol/agent-protocol";
 import { type CertificateKind, certificatesOf } from "@statusmesh/shared/checks/certificates";
 import { daysLeft, expiryInWords } from "@statusmesh/shared/checks/expiry";
 import { AppError } from "@statusmesh/shared/errors";
-import { below, checkAll } from "@statusmesh/shared/faults";
+import { below, checkAll } from "@statusmesh/shared/schema/faults";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { mask } from "@statusmesh/shared/secrets";
 import { differences, record } from "../../access/audit/service.ts";
@@ -12,7 +12,7 @@ import { type ActorCtx, type Ctx, inTransaction, requireScope, type System } fro
 import { countUnreadable, type ReadBatch, unreadable } from "../../platform/crypto/opening.ts";
 import { resealer } from "../../platform/crypto/reseal.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
-import { unlessTaken } from "../../platform/db/sql.ts";
+import { unlessTaken } from "../../platform/db/client/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../platform/http/wire.ts";
 import { wakePulls } from "../regions/service.ts";
 import * as queries from "./queries.ts";

@@ -1,6 +1,6 @@
 import type { Fragment } from "postgres";
 import type { AddressKind } from "@statusmesh/shared/pings/address";
-import { anyOf, arrayOf, type Db } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, type Db } from "../../platform/db/client/sql.ts";
 
 /* Tokens and addresses by which pings find their monitor, and what a ping key has created. */
 

@@ -1,6 +1,6 @@
 import type { PingKind } from "@statusmesh/shared/pings/address";
 import { isoOf } from "@statusmesh/shared/time";
-import { arrayOf, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, type Db } from "../../platform/db/client/sql.ts";
 
 /* Pings as they came, with their bodies. */
 

@@ -1,8 +1,9 @@
 import type { HeartbeatCheck } from "@statusmesh/shared/checks/heartbeat";
-import { budgetOf, type EvidenceTarget } from "../../alerting/incidents/service.ts";
-import { arrayOf, type Db, idArray, type Ids } from "../../platform/db/sql.ts";
+import { budgetOf } from "../../alerting/incidents/service.ts";
+import type { EvidenceTarget } from "../../alerting/incidents/evidence/service.ts";
+import { arrayOf, type Db, idArray, type Ids } from "../../platform/db/client/sql.ts";
 import { addresses } from "./address-queries.ts";
-import type { Window } from "./windows.ts";
+import type { Window } from "./schedule/windows.ts";
 
 /** The part of `heartbeats` that decides, as it is stored. */
 interface WindowRow {

@@ -1,7 +1,7 @@
 import Type, { type Static } from "typebox";
 import { addressKinds, pingKinds } from "@statusmesh/shared/pings/address";
 import { Closed, Id, nullable, OneOf, PageOf, paging, Text, Timestamp } from "../../platform/http/wire.ts";
-import { heartbeatStates } from "./windows.ts";
+import { heartbeatStates } from "./schedule/windows.ts";
 
 export { heartbeatStates };
 

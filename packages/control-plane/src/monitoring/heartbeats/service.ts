@@ -3,24 +3,21 @@ import { isId } from "@statusmesh/shared/ids";
 import { mask } from "@statusmesh/shared/secrets";
 import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
-import { lockEvidence } from "../../alerting/incidents/service.ts";
+import { lockEvidence } from "../../alerting/incidents/evidence/service.ts";
 import { getOrMake } from "../../platform/caches.ts";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
 import { countUnreadable, type ReadBatch, unreadable } from "../../platform/crypto/opening.ts";
 import { resealer } from "../../platform/crypto/reseal.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import { newToken } from "../../platform/crypto/token.ts";
-import { unlessTaken } from "../../platform/db/sql.ts";
+import { unlessTaken } from "../../platform/db/client/sql.ts";
 import { isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { addressRule, hashOf, hintOf } from "./addresses.ts";
 import * as addressQueries from "./address-queries.ts";
 import * as pingQueries from "./ping-queries.ts";
 import * as queries from "./queries.ts";
 import type { Heartbeat, HeartbeatAddresses } from "./schema.ts";
-import { downAt, reopened, stateOf, suggestionFor, type Window } from "./windows.ts";
-
-export { availabilityOf, dayState, expectedOf, shareOf, shownPct, sliceState } from "./availability.ts";
-export { intervalSecsOf, scheduleRule, withGrace } from "./schedule.ts";
+import { downAt, reopened, stateOf, suggestionFor, type Window } from "./schedule/windows.ts";
 
 /** Pings are kept for so long. */
 const pingDays = 30;

@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import { arrayOf, type Db, inPortions } from "../../platform/db/client/sql.ts";
 import type { ImportedDay } from "./schema.ts";
 
 /** Stores days of targets in one statement. A day that is there is replaced. */

@@ -1,4 +1,4 @@
-import type { AgentResult } from "@statusmesh/shared/agent-protocol";
+import type { AgentResult } from "@statusmesh/shared/protocol/agent-protocol";
 import type { CheckType } from "@statusmesh/shared/checks";
 import {
   firstTry,
@@ -11,8 +11,8 @@ import {
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
 import { getAgent } from "../agents/service.ts";
 import type { AgentCtx } from "../../platform/context.ts";
-import type { Db } from "../../platform/db/sql.ts";
-import { issuedKey, leastRecheckMs, selectIssued } from "../results/engine.ts";
+import type { Db } from "../../platform/db/client/sql.ts";
+import { issuedKey, leastRecheckMs, selectIssued } from "../results/slots/engine.ts";
 
 const quietMs = minuteMs;
 

@@ -8,10 +8,10 @@ import {
   ResultsReply,
   ResultsRequest,
   type RunReply,
-} from "@statusmesh/shared/agent-protocol";
+} from "@statusmesh/shared/protocol/agent-protocol";
 import { ReportedComponents } from "@statusmesh/shared/checks/status-page";
 import { AppError } from "@statusmesh/shared/errors";
-import { measuredPart } from "@statusmesh/shared/result";
+import { measuredPart } from "@statusmesh/shared/protocol/result";
 import { record } from "../../access/audit/service.ts";
 import { requireScope } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
@@ -22,8 +22,8 @@ import { probeRegionIds } from "../regions/service.ts";
 import { CheckResult } from "../results/schema.ts";
 import { diagnosisField } from "../results/service.ts";
 import { Check, checkErrors } from "../targets/schema.ts";
-import { checkRules } from "../targets/service.ts";
-import type { TakeAgentPings } from "./agent-pings.ts";
+import { checkRules } from "../targets/write/service.ts";
+import type { TakeAgentPings } from "../heartbeats/intake/engine.ts";
 import { pull } from "./assign.ts";
 import type { Ingest } from "./ingest.ts";
 import { checkNow, runOnDemand } from "./on-demand.ts";

@@ -1,6 +1,6 @@
 import type { PendingQuery, Row } from "postgres";
 import type { CheckSpec } from "@statusmesh/shared/checks";
-import { columnOf, type Db, inPortions, rowOf } from "../../platform/db/sql.ts";
+import { columnOf, type Db, inPortions, rowOf } from "../../platform/db/client/sql.ts";
 
 /** A target of a region, or one that has left it. */
 export interface AssignableRow {

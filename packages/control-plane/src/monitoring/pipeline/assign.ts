@@ -9,7 +9,7 @@ import {
   type PullRequest,
   type SentCertificate,
   type WithheldCheck,
-} from "@statusmesh/shared/agent-protocol";
+} from "@statusmesh/shared/protocol/agent-protocol";
 import { hash32, nextSlot, recheckMs } from "@statusmesh/shared/schedule";
 import { certificatesToSend } from "../certificates/service.ts";
 import { agentLeaves, agentPulls, agentSeen, liveAgents } from "../agents/service.ts";
@@ -19,8 +19,8 @@ import { pause } from "../../platform/process/pause.ts";
 import { forEachInTurns, mapInTurns } from "../../platform/process/turns.ts";
 import { selectRechecks } from "../../alerting/incidents/engine.ts";
 import { disabledRegionIds } from "../regions/service.ts";
-import { issueSlots, leastRecheckMs, selectIssuedSince } from "../results/engine.ts";
-import { openSpec } from "../targets/service.ts";
+import { issueSlots, leastRecheckMs, selectIssuedSince } from "../results/slots/engine.ts";
+import { openSpec } from "../targets/stored/service.ts";
 import {
   type AssignableRow,
   selectChangedTargets,

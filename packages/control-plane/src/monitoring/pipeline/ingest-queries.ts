@@ -1,8 +1,9 @@
 import { heartbeatRegion } from "@statusmesh/shared/checks/heartbeat";
 import { isoOf } from "@statusmesh/shared/time";
-import { arrayOf, columnOf, copyIn, type Db } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, copyIn, type Db } from "../../platform/db/client/sql.ts";
 import type { EvidenceTarget } from "../../alerting/incidents/engine.ts";
-import { intervalsOf, runs } from "../results/engine.ts";
+import { intervalsOf } from "../results/slots/engine.ts";
+import { runs } from "../results/engine.ts";
 import type { AdmittedResult, ScheduledTarget } from "./admission.ts";
 
 /** A target that results of a region belong to. */

@@ -3,34 +3,33 @@ import { text as readText } from "node:stream/consumers";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { allAbilities } from "@statusmesh/shared/checks/abilities";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import { Check } from "../targets/schema.ts";
 import { setTimeout as sleep } from "node:timers/promises";
 import { makeSealer } from "../../platform/crypto/seal.ts";
-import type { FailureSnapshot } from "@statusmesh/shared/failure-snapshot";
-import { type AgentResult, protocolVersion, ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import type { FailureSnapshot } from "@statusmesh/shared/protocol/failure-snapshot";
+import { type AgentResult, protocolVersion, ResultsRequest } from "@statusmesh/shared/protocol/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { nextSlot, phaseMs, secondTry, slotAtOrAfter } from "@statusmesh/shared/schedule";
 import type { AgentCtx, Ctx } from "../../platform/context.ts";
-import type { Notice, RoundLine } from "../../alerting/channels/content.ts";
-import { messageText } from "../../alerting/channels/message.ts";
+import type { Notice, RoundLine } from "../../alerting/channels/sending/content.ts";
+import { messageText } from "../../alerting/channels/sending/message.ts";
 import { openHub } from "../../platform/db/notify.ts";
-import { ensurePartitions } from "../../platform/db/partitions.ts";
-import { lockStates } from "../../alerting/incidents/evidence-queries.ts";
-import {
-  acknowledgeIncident,
-  explainIncident,
-  incidentsCsv,
-  listIncidents,
-  listSnapshots,
-  purgeSnapshots,
-  resealSnapshots,
-} from "../../alerting/incidents/service.ts";
-import { sendReminders } from "../../alerting/incidents/reminders.ts";
-import { issueFreeSlot } from "../results/engine.ts";
-import { latencySeries, listPeriods, listResults, throttledTargets, uptime } from "../results/service.ts";
-import { bulkAction } from "../targets/bulk.ts";
-import { createTarget, deleteTarget, getTarget, listMonitors, listTargets, updateTarget } from "../targets/service.ts";
+import { ensurePartitions } from "../../platform/db/distributed/partitions.ts";
+import { lockStates } from "../../alerting/incidents/evidence/queries.ts";
+import { acknowledgeIncident } from "../../alerting/incidents/lifecycle/service.ts";
+import { explainIncident } from "../../alerting/incidents/explanation/service.ts";
+import { incidentsCsv, listIncidents } from "../../alerting/incidents/service.ts";
+import { listSnapshots, purgeSnapshots, resealSnapshots } from "../../alerting/incidents/timeline/service.ts";
+import { sendReminders } from "../../alerting/incidents/escalation/reminders.ts";
+import { issueFreeSlot } from "../results/slots/engine.ts";
+import { latencySeries } from "../results/latency/service.ts";
+import { listPeriods } from "../results/history/service.ts";
+import { listResults, throttledTargets, uptime } from "../results/service.ts";
+import { bulkAction } from "../targets/bulk/bulk.ts";
+import { createTarget, updateTarget } from "../targets/write/service.ts";
+import { deleteTarget, getTarget, listTargets } from "../targets/service.ts";
+import { listMonitors } from "../targets/list/service.ts";
 import { day, hour, minute, noon, second, until } from "../../testing/clock.ts";
 import { addIncident, admit, agentResult, webhookTo } from "../../testing/scene.ts";
 import { newAgent, newOrg, openWorld, refusal } from "../../testing/world.ts";

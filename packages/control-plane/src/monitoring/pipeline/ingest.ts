@@ -1,6 +1,6 @@
 import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
-import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/agent-protocol";
+import { type AgentResult, type ResultsReply, type ResultsRequest } from "@statusmesh/shared/protocol/agent-protocol";
 import { dayMs, utcDays } from "@statusmesh/shared/time";
 import { Semaphore } from "@statusmesh/shared/semaphore";
 import { type AgentCtx, inTransaction } from "../../platform/context.ts";
@@ -15,19 +15,19 @@ import {
   needsRecheck,
   type RunEvidence,
 } from "../../alerting/incidents/engine.ts";
-import type { Db } from "../../platform/db/sql.ts";
+import type { Db } from "../../platform/db/client/sql.ts";
 import { forEachInTurns } from "../../platform/process/turns.ts";
+import { countForOrgs } from "../results/rollups/engine.ts";
 import {
-  countForOrgs,
   keepCertificates,
   keepDetails,
   keepWarnings,
-  lockSealing,
-  oldAfterMs,
   type WarningsRow,
   withOwnDetails,
-} from "../results/engine.ts";
-import { markLate } from "../results/service.ts";
+} from "../results/history/engine.ts";
+import { lockSealing } from "../results/packing/engine.ts";
+import { oldAfterMs } from "../results/engine.ts";
+import { markLate } from "../results/rollups/service.ts";
 import { type AdmittedResult, type Drops, fittingOf, openDropLog, timelyOf } from "./admission.ts";
 import { type BatchWatch, type IngestLoad, openLoad } from "./load.ts";
 import { insertResults, type ProbedTarget, selectProbedTargets } from "./ingest-queries.ts";

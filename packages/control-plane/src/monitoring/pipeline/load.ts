@@ -1,4 +1,4 @@
-import type { ResultsReply } from "@statusmesh/shared/agent-protocol";
+import type { ResultsReply } from "@statusmesh/shared/protocol/agent-protocol";
 import { secondMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../../platform/context.ts";
 import { countWaitingRuns } from "./on-demand.ts";

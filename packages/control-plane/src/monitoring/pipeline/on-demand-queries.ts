@@ -1,7 +1,7 @@
-import type { RunReply } from "@statusmesh/shared/agent-protocol";
+import type { RunReply } from "@statusmesh/shared/protocol/agent-protocol";
 import type { Abilities } from "@statusmesh/shared/checks/abilities";
 import type { CheckSpec } from "@statusmesh/shared/checks";
-import { type Db, valueOf } from "../../platform/db/sql.ts";
+import { type Db, valueOf } from "../../platform/db/client/sql.ts";
 
 /** A stored run: its secrets are sealed while it waits. */
 export interface RunRow {

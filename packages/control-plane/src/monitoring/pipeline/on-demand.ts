@@ -3,14 +3,14 @@ import { type Abilities, neededName } from "@statusmesh/shared/checks/abilities"
 import { AppError } from "@statusmesh/shared/errors";
 import { minuteMs } from "@statusmesh/shared/time";
 import { newId } from "@statusmesh/shared/ids";
-import type { OnDemandRun, RunReply, WithheldCheck } from "@statusmesh/shared/agent-protocol";
+import type { OnDemandRun, RunReply, WithheldCheck } from "@statusmesh/shared/protocol/agent-protocol";
 import { inabilityOfAll, isAgentExpected, liveAgents } from "../agents/service.ts";
 import { type AgentCtx, type Ctx, inTransaction, type System } from "../../platform/context.ts";
 import { resealer } from "../../platform/crypto/reseal.ts";
 import { UnreadableSecret } from "../../platform/crypto/seal.ts";
 import type { Hub } from "../../platform/db/notify.ts";
-import type { Db } from "../../platform/db/sql.ts";
-import { issueFreeSlot } from "../results/engine.ts";
+import type { Db } from "../../platform/db/client/sql.ts";
+import { issueFreeSlot } from "../results/slots/engine.ts";
 import { notProbed } from "../heartbeats/service.ts";
 import { targetToRun } from "../targets/service.ts";
 import * as queries from "./on-demand-queries.ts";

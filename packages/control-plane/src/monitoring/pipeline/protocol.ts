@@ -1,4 +1,4 @@
-import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { protocolVersion } from "@statusmesh/shared/protocol/agent-protocol";
 import { AppError } from "@statusmesh/shared/errors";
 
 /** Refuses an agent of another protocol version: AGENT_PROTOCOL_MISMATCH, after which the agent keeps its results. */

@@ -1,5 +1,5 @@
 import { reservedRegions } from "@statusmesh/shared/checks";
-import { columnOf, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
+import { columnOf, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/client/sql.ts";
 
 export interface RegionRow {
   id: string;

@@ -2,7 +2,7 @@ import postgres from "postgres";
 import { reservedRegions } from "@statusmesh/shared/checks";
 import { AppError } from "@statusmesh/shared/errors";
 import { type Ctx, inTransaction, requireScope, type System } from "../../platform/context.ts";
-import type { Paging } from "../../platform/db/sql.ts";
+import type { Paging } from "../../platform/db/client/sql.ts";
 import { iso, type Page } from "../../platform/http/wire.ts";
 import * as queries from "./queries.ts";
 import type { ProbeRegion, Region, RegionCreate, RegionPatch } from "./schema.ts";

@@ -1,11 +1,13 @@
 import Type from "typebox";
-import { csvReply } from "../../platform/http/csv.ts";
+import { csvReply } from "../../platform/http/reply/csv.ts";
 import { ok, route, type Route } from "../../platform/http/route.ts";
 import { Closed, paging, Text } from "../../platform/http/wire.ts";
-import { importHistory } from "./import.ts";
-import { HistoryImport, HistoryImported } from "./import-schema.ts";
+import { importHistory } from "./import/import.ts";
+import { HistoryImport, HistoryImported } from "./import/schema.ts";
 import { rangeQuery } from "./range.ts";
 import { CheckResultPage, IncidentPeriodPage, LatencySeries, RegionLatency, Uptime } from "./schema.ts";
+import * as latency from "./latency/service.ts";
+import * as history from "./history/service.ts";
 import * as service from "./service.ts";
 
 const region = Type.Optional(Type.String({ maxLength: 40, description: "Only this region", examples: ["frankfurt"] }));
@@ -47,14 +49,14 @@ export const resultRoutes: Route[] = [
       "percentiles are within 1 %, a slice is at least an hour long and takes the hours that begin in it.",
     query: Type.Object({ ...rangeQuery, region }),
     replies: { 200: LatencySeries },
-    handle: async ({ ctx, params, query }) => ok(await service.latencySeries(ctx, params.id, query)),
+    handle: async ({ ctx, params, query }) => ok(await latency.latencySeries(ctx, params.id, query)),
   }),
   route("GET", "/api/v1/targets/{id}/latency/by-region", {
     ...shared,
     summary: "Latency over time by region",
     query: Type.Object(rangeQuery),
     replies: { 200: RegionLatency },
-    handle: async ({ ctx, params, query }) => ok(await service.latencyByRegion(ctx, params.id, query)),
+    handle: async ({ ctx, params, query }) => ok(await latency.latencyByRegion(ctx, params.id, query)),
   }),
   route("GET", "/api/v1/targets/{id}/uptime", {
     ...shared,
@@ -80,7 +82,7 @@ export const resultRoutes: Route[] = [
       ...paging(100, 1000),
     }),
     replies: { 200: IncidentPeriodPage },
-    handle: async ({ ctx, params, query }) => ok(await service.listPeriods(ctx, params.id, query)),
+    handle: async ({ ctx, params, query }) => ok(await history.listPeriods(ctx, params.id, query)),
   }),
   route("POST", "/api/v1/import/history", {
     auth: "tenant",

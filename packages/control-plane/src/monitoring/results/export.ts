@@ -1,6 +1,6 @@
 import type { Readable } from "node:stream";
 import { type Ctx, requireScope } from "../../platform/context.ts";
-import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
+import { type Cell, streamedCsv } from "../../platform/http/reply/csv.ts";
 import * as queries from "./queries.ts";
 import { type RangeInput, resolve } from "./resolve.ts";
 

@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import type { Db } from "../../platform/db/sql.ts";
+import type { Db } from "../../platform/db/client/sql.ts";
 
 /*
  * Sums by the hour: rows of results_hourly, latency_hourly and changes_hourly, and the arrays of packed days. Every

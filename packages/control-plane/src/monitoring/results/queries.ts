@@ -1,14 +1,14 @@
 import type { CheckType, ResultDetails } from "@statusmesh/shared/checks";
-import type { CheckStatus } from "@statusmesh/shared/result";
+import type { CheckStatus } from "@statusmesh/shared/protocol/result";
 import { longestDelayMs } from "@statusmesh/shared/schedule";
 import { hourMs, minuteMs } from "@statusmesh/shared/time";
 import type { Fragment } from "postgres";
-import { numbersIn } from "../../platform/db/number-arrays.ts";
-import { arrayOf, type Db, inPortions } from "../../platform/db/sql.ts";
+import { numbersIn } from "../../platform/db/client/number-arrays.ts";
+import { arrayOf, type Db, inPortions } from "../../platform/db/client/sql.ts";
 import { takeTurns } from "../../platform/process/turns.ts";
 import type { Sources } from "./hours.ts";
 import { hourCountRows, type HourRange, packedHours } from "./hours-queries.ts";
-import { intervalsOf } from "./issued-slot-queries.ts";
+import { intervalsOf } from "./slots/issued-slot-queries.ts";
 import type { Range } from "./range.ts";
 import { type RunColumn, type RunRange, countRuns, runs, startOfMost } from "./runs-queries.ts";
 

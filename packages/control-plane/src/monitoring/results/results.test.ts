@@ -2,15 +2,16 @@ import fc from "fast-check";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
-import { ensurePartitions } from "../../platform/db/partitions.ts";
+import { ensurePartitions } from "../../platform/db/distributed/partitions.ts";
 import { serve } from "../../testing/app.ts";
 import { day, hour, minute, noon, second } from "../../testing/clock.ts";
 import { addMaintenance, addResults, newTarget, type SceneResult } from "../../testing/scene.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
-import { createTarget, updateTarget } from "../targets/service.ts";
-import { hourOf } from "./late.ts";
-import { rollUp } from "./rollup.ts";
+import { createTarget, updateTarget } from "../targets/write/service.ts";
+import { hourOf } from "./rollups/late.ts";
+import { rollUp } from "./rollups/rollup.ts";
 import { resultRoutes } from "./api.ts";
+import * as latencyService from "./latency/service.ts";
 import * as service from "./service.ts";
 
 const { sql, clock, system } = await openWorld(t);
@@ -300,7 +301,7 @@ t.test("what cannot be asked is refused, and what is another's is absent", async
 t.test("latency: about 60 slices, each a whole number of minutes, gaps included", async (t) => {
   const id = await newTarget(ctx);
   const seconds = async (range: number) =>
-    (await service.latencySeries(ctx, id, { from: iso(noon - range) })).bucket_seconds;
+    (await latencyService.latencySeries(ctx, id, { from: iso(noon - range) })).bucket_seconds;
   t.strictSame(
     await Promise.all([hour, day, 7 * day, 30 * day, 10 * minute, 90 * minute].map(seconds)),
     [60, 1440, 10_080, 43_200, 60, 60],
@@ -375,7 +376,7 @@ t.test("latency: about 60 slices, each a whole number of minutes, gaps included"
       { at, region: "eu" },
       { at, region: "us", status: "down", total: null },
     ]);
-    const { regions } = await service.latencyByRegion(ctx, half, { from: iso(noon - days * day) });
+    const { regions } = await latencyService.latencyByRegion(ctx, half, { from: iso(noon - days * day) });
     const samples = regions.map(({ region, buckets }) => [region, buckets.reduce((sum, one) => sum + one.samples, 0)]);
     t.strictSame(
       samples,
@@ -391,7 +392,7 @@ t.test("latency: about 60 slices, each a whole number of minutes, gaps included"
 t.test("slices stay where they are while the range moves on", async (t) => {
   const id = await newTarget(ctx);
   clock.at = noon + 7 * minute + 12_345;
-  const { buckets } = await service.latencySeries(ctx, id, {});
+  const { buckets } = await latencyService.latencySeries(ctx, id, {});
   t.ok(buckets.every((bucket) => bucket.t % 1_440_000 === 0));
   t.ok(buckets[0]!.t <= clock.at - day && buckets[0]!.t > clock.at - day - 1_440_000);
   t.ok(buckets.at(-1)!.t <= clock.at && buckets.at(-1)!.t > clock.at - 1_440_000);

@@ -1,7 +1,7 @@
 import { jitterStep } from "@statusmesh/shared/schedule";
 import type { Fragment } from "postgres";
 import { getOrMake } from "../../platform/caches.ts";
-import { type Db, madeOnce } from "../../platform/db/sql.ts";
+import { type Db, madeOnce } from "../../platform/db/client/sql.ts";
 
 /** Columns of a run besides target_id, region and scheduled_at. */
 export const runColumns = [

@@ -1,6 +1,6 @@
-import { Diagnosis } from "@statusmesh/shared/diagnosis";
+import { Diagnosis } from "@statusmesh/shared/protocol/diagnosis";
 import Type, { type Static } from "typebox";
-import { Details, measurementFields } from "@statusmesh/shared/result";
+import { Details, measurementFields } from "@statusmesh/shared/protocol/result";
 import {
   described,
   Flag,

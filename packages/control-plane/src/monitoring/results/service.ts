@@ -1,16 +1,16 @@
-import { diagnosisOf } from "@statusmesh/shared/diagnosis";
-import { measuredPart } from "@statusmesh/shared/result";
+import { diagnosisOf } from "@statusmesh/shared/protocol/diagnosis";
+import { measuredPart } from "@statusmesh/shared/protocol/result";
 import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { type Ctx, type OrgReader, requireScope, type System } from "../../platform/context.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
 import type { Page } from "../../platform/http/wire.ts";
-import { readRecent, type RecentChecks } from "./beats.ts";
-import { hourOfDepth } from "./change-queries.ts";
+import { readRecent, type RecentChecks } from "./history/beats.ts";
+import { hourOfDepth } from "./history/change-queries.ts";
 import { isByHour, sourcesOf } from "./hours.ts";
-import { selectOrgCounts } from "./org-count-queries.ts";
-import { availabilityOf, shareOf } from "../heartbeats/service.ts";
+import { selectOrgCounts } from "./rollups/org-count-queries.ts";
+import { availabilityOf, shareOf } from "../heartbeats/schedule/service.ts";
 import { importedDays } from "../history/service.ts";
-import * as overview from "./overview-queries.ts";
+import * as overview from "./history/overview-queries.ts";
 import * as queries from "./queries.ts";
 import { type Counts, delayMs, type ResultTarget, slackMs, surelyIn } from "./queries.ts";
 import { parseRange, type Range } from "./range.ts";
@@ -18,26 +18,7 @@ import { forMembers, inTurn, type RangeInput, resolve } from "./resolve.ts";
 import type { CheckResult, Uptime } from "./schema.ts";
 
 export { resultsCsv } from "./export.ts";
-export { forgetDetails, selectWarnings } from "./details-queries.ts";
-export { oldestAcceptable } from "./late-queries.ts";
-export { hourOf, markLate } from "./late.ts";
-export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion, readStoredLatency } from "./latency.ts";
-export {
-  type NewestRun,
-  newestRuns,
-  type UptimeWindow,
-  uptimesOf,
-  uptimeWindows,
-  type YearOf,
-  yearsOf,
-} from "./metrics.ts";
-export { listPeriods, readPeriods } from "./period-list.ts";
-export { packState } from "./pack-state.ts";
-export { latestBucket, phasesOf } from "./phases.ts";
 export { inTurn, parseRange };
-export { checkedTime, probedSpans } from "./probed.ts";
-export { selectNextHour } from "./rollup-queries.ts";
-export { type Beat, type BeatKind, beatKinds, readBeats } from "./beats.ts";
 export type { Counts } from "./queries.ts";
 export { runs } from "./runs-queries.ts";
 

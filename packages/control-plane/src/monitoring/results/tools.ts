@@ -4,8 +4,10 @@ import { hourMs } from "@statusmesh/shared/time";
 import { tool, type Tool } from "../../platform/http/tool.ts";
 import { absent, clippedOrNull, customerText, fitting } from "../../platform/http/tool-texts.ts";
 import { Closed, described, Integer, Text, Timestamp } from "../../platform/http/wire.ts";
-import { type IncidentSpan, incidentSpans } from "../../alerting/incidents/service.ts";
-import { latencySeries, listFailures, listPeriods, uptime } from "./service.ts";
+import { type IncidentSpan, incidentSpans } from "../../alerting/incidents/reports/service.ts";
+import { latencySeries } from "./latency/service.ts";
+import { listFailures, uptime } from "./service.ts";
+import { listPeriods } from "./history/service.ts";
 
 const windows = { "1h": hourMs, "24h": 24 * hourMs, "7d": 168 * hourMs, "30d": 720 * hourMs } as const;
 const maxRows = 50;

@@ -1,23 +1,14 @@
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { Text } from "../../platform/http/wire.ts";
-import { TagPage, TagQuery, TargetPage, TargetQuery } from "./list-schema.ts";
-import { addRuleFaults } from "./rules.ts";
+import { TagPage, TagQuery, TargetPage, TargetQuery } from "./list/list-schema.ts";
+import { addRuleFaults } from "./write/rules.ts";
 import { checkErrors, Target, TargetCreate, TargetPatch, TargetRegions } from "./schema.ts";
-import {
-  createTarget,
-  deleteTarget,
-  showTarget,
-  listTags,
-  listTargets,
-  pinTarget,
-  setTargetRegions,
-  targetRegions,
-  unpinTarget,
-  updateTarget,
-} from "./service.ts";
-import { csvReply } from "../../platform/http/csv.ts";
-import { ExpirationCsvQuery, ExpirationPage, ExpirationQuery } from "./expiring-schema.ts";
-import { expirationsCsv, listExpirations } from "./expiring.ts";
+import { createTarget, setTargetRegions, targetRegions, updateTarget } from "./write/service.ts";
+import { deleteTarget, showTarget, listTags, listTargets } from "./service.ts";
+import { pinTarget, unpinTarget } from "./list/service.ts";
+import { csvReply } from "../../platform/http/reply/csv.ts";
+import { ExpirationCsvQuery, ExpirationPage, ExpirationQuery } from "./health/expiring-schema.ts";
+import { expirationsCsv, listExpirations } from "./health/expiring.ts";
 
 /** Error codes of every write of a target. */
 export const targetErrors = [

@@ -11,14 +11,15 @@ import { mountPages } from "../../platform/html/pages.ts";
 import { openViews } from "../../platform/html/views.ts";
 import { agentPulls } from "../agents/service.ts";
 import { createRegion, updateRegion } from "../regions/service.ts";
-import { latencySeries, recentHistory } from "../results/service.ts";
+import { latencySeries } from "../results/latency/service.ts";
+import { recentHistory } from "../results/service.ts";
 import { subscribersReached } from "../../publishing/subscribers/service.ts";
 import { serve } from "../../testing/app.ts";
 import { until } from "../../testing/clock.ts";
 import { addIncident, addResults, setStatus } from "../../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
 import { targetRoutes } from "./api.ts";
-import { targetBulkRoutes } from "./bulk-api.ts";
+import { targetBulkRoutes } from "./bulk/api.ts";
 import { targetsPages } from "./pages.ts";
 
 const { sql, system } = await openWorld(t);

@@ -10,42 +10,30 @@ import {
 import { dayMs, hourMs } from "@statusmesh/shared/time";
 import { servedRegions, silentRegions } from "../agents/service.ts";
 import { getOrg } from "../../access/orgs/service.ts";
-import { channelChoices, routedChannels, routesInWords } from "../../alerting/channels/service.ts";
+import { channelChoices } from "../../alerting/channels/service.ts";
+import { routedChannels, routesInWords } from "../../alerting/channels/routes/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import type { StateName } from "../../platform/html/format.ts";
 import { formPage, page, type PageCall, wholeNumber } from "../../platform/html/pages.ts";
-import { targetWindow, windowsOf } from "../../alerting/maintenance/service.ts";
-import {
-  flapping,
-  explainIncident,
-  listDeliveries,
-  getIncident,
-  listIncidents,
-  listOutages,
-  regionNamer,
-} from "../../alerting/incidents/service.ts";
-import {
-  beatKinds,
-  latencyByRegion,
-  latencySeries,
-  latestBucket,
-  listResults,
-  phasesOf,
-  readBeats,
-  recentHistory,
-  uptime,
-} from "../results/service.ts";
-import { namesOf } from "./group-members.ts";
-import { groupPanel } from "./group-panel.ts";
-import { heartbeatPanel } from "./heartbeat-panel.ts";
+import { targetWindow } from "../../alerting/maintenance/calendar/service.ts";
+import { windowsOf } from "../../alerting/maintenance/service.ts";
+import { flapping, getIncident, listIncidents, regionNamer } from "../../alerting/incidents/service.ts";
+import { explainIncident, listDeliveries } from "../../alerting/incidents/explanation/service.ts";
+import { listOutages } from "../../alerting/incidents/reports/service.ts";
+import { beatKinds, readBeats } from "../results/history/service.ts";
+import { latencyByRegion, latencySeries, latestBucket, phasesOf } from "../results/latency/service.ts";
+import { listResults, recentHistory, uptime } from "../results/service.ts";
+import { namesOf } from "./dependencies/group-members.ts";
+import { groupPanel } from "./console/group-panel.ts";
+import { heartbeatPanel } from "./console/heartbeat-panel.ts";
 import { planOf } from "../../access/plans/service.ts";
 import { certificateChoices } from "../certificates/service.ts";
 import { listRegionChoices } from "../regions/service.ts";
 import type { CheckResult } from "../results/schema.ts";
-import { findingOf } from "./finding.ts";
-import { neighboursOf } from "./dependencies.ts";
-import { copyOf, kindForms, startPolicy, targetFields } from "./form.ts";
-import { monitorsPage, shown, throttledOf } from "./list-page.ts";
+import { findingOf } from "./console/finding.ts";
+import { neighboursOf } from "./dependencies/dependencies.ts";
+import { copyOf, kindForms, startPolicy, targetFields } from "./console/form.ts";
+import { monitorsPage, shown, throttledOf } from "./console/list-page.ts";
 import {
   beatsOf,
   chartSlices,
@@ -56,12 +44,14 @@ import {
   rangeOf,
   ranges,
   shadesOf,
-} from "./monitor-page.ts";
+} from "./console/monitor-page.ts";
 import type { Target } from "./schema.ts";
-import { getMonitor, getTarget, type MonitorRegion, pinnedTargets, targetRegions, targetTag } from "./service.ts";
-import { isWaiting, policyWords, resultLines, silenceWords, where, why } from "./words.ts";
-import { expirationLevels } from "./expiring-schema.ts";
-import { listExpirations } from "./expiring.ts";
+import { getMonitor, type MonitorRegion, pinnedTargets } from "./list/service.ts";
+import { getTarget } from "./service.ts";
+import { targetRegions, targetTag } from "./write/service.ts";
+import { isWaiting, policyWords, resultLines, silenceWords, where, why } from "./console/words.ts";
+import { expirationLevels } from "./health/expiring-schema.ts";
+import { listExpirations } from "./health/expiring.ts";
 
 /** The page of a monitor. Its state is read before its results: a first run between the two is read again. */
 async function monitor(call: PageCall<"tenant">) {

@@ -2,10 +2,10 @@ import type { PendingQuery, Row } from "postgres";
 import { type CheckSpec, type CheckType, kindOf, reservedRegions } from "@statusmesh/shared/checks";
 import type { Escalation } from "../../access/orgs/schema.ts";
 import type { TestedComponent } from "@statusmesh/shared/checks/kind";
-import { routeTables } from "../../alerting/channels/service.ts";
+import { routeTables } from "../../alerting/channels/routes/service.ts";
 import type { WriteSource } from "../../platform/context.ts";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { arrayOf, columnOf, type Db, firstOf, inPortions } from "../../platform/db/sql.ts";
+import { arrayOf, columnOf, type Db, firstOf, inPortions } from "../../platform/db/client/sql.ts";
 import type { HeartbeatAddresses } from "../heartbeats/schema.ts";
 import type { Alert, RegionPolicy } from "./schema.ts";
 

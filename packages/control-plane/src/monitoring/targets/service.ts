@@ -3,59 +3,21 @@ import { isId } from "@statusmesh/shared/ids";
 import { dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
 import { type Ctx, inTransaction, type OrgReader, requireScope, type System } from "../../platform/context.ts";
-import { readCause } from "../../platform/db/causes.ts";
+import { readCause } from "../../alerting/causes/service.ts";
 import { isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { disabledRegionIds } from "../regions/service.ts";
-import { asShown } from "./as-shown.ts";
-import { leaveGroups } from "./group-members.ts";
-import { filterOf, searchTargets } from "./filter-queries.ts";
-import * as lists from "./list-queries.ts";
+import { asShown } from "./write/as-shown.ts";
+import { leaveGroups } from "./dependencies/group-members.ts";
+import { filterOf, searchTargets } from "./list/filter-queries.ts";
+import * as lists from "./list/list-queries.ts";
 import * as queries from "./queries.ts";
-import { notFound, present } from "./rules.ts";
-import * as tags from "./tag-queries.ts";
-import { openSpec } from "./sealing.ts";
-import { withFindings } from "./unable.ts";
-import type { ListedTarget, TagCount, TagQuery, TargetQuery } from "./list-schema.ts";
+import { notFound, present } from "./write/rules.ts";
+import * as tags from "./list/tag-queries.ts";
+import { openSpec } from "./stored/sealing.ts";
+import { withFindings } from "./write/unable.ts";
+import type { ListedTarget, TagCount, TagQuery, TargetQuery } from "./list/list-schema.ts";
 import type { MonitorState, Target } from "./schema.ts";
-import * as reported from "./reported-queries.ts";
-
-export { createReporting, createRules, createTarget, createTargets } from "./create.ts";
-export { causesOf, idOfNumber, measuredMonitors, monitorsAfter, monitorStates, orgHealth } from "./health.ts";
-export { prefixesOf, tagGroups } from "./groups.ts";
-export { pinnedTargets, pinTarget, unpinTarget } from "./pins.ts";
-export {
-  getMonitor,
-  listMonitors,
-  monitorsOverview,
-  monitorCounts,
-  type MonitorCause,
-  type MonitorRegion,
-  type MonitorRow,
-  openCircuits,
-  readMonitor,
-} from "./monitors.ts";
-export { setTargetRegions, targetRegions } from "./regions.ts";
-export { checkRules, completed as completedCheck } from "./rules.ts";
-export { openSpec, resealTargets, unreadableTargets } from "./sealing.ts";
-export {
-  deleteTargets,
-  existingTargetIds,
-  keepStored as keepTargets,
-  manageTargets,
-  notifiedChannels,
-  openedCheck,
-  type StoredTarget,
-  type StoredName,
-  storedNames,
-  storedTargets,
-  taggedTargets,
-  targetCount,
-  undeclaredTargets,
-} from "./declared.ts";
-export { keepDependencies } from "./dependencies.ts";
-export { edited, targetTag, type TargetEdit, updateTarget, updateTargets } from "./update.ts";
-export type { ReportedRow } from "./reported-queries.ts";
-export { savedWarnings, unableTargets } from "./unable.ts";
+import * as reported from "./health/reported-queries.ts";
 
 /** The targets of the organisation but `except`, with their status, newest first unless `sort` says otherwise. */
 export async function listTargets(

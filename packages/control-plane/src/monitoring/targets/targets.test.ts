@@ -2,24 +2,16 @@ import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
-import { fits, validate } from "@statusmesh/shared/validate";
+import { fits, validate } from "@statusmesh/shared/schema/validate";
 import { openIngest } from "../pipeline/ingest.ts";
 import { day, minute, second } from "../../testing/clock.ts";
 import { admit, agentResult } from "../../testing/scene.ts";
 import { newAgent, newOrg, openWorld, refusal } from "../../testing/world.ts";
-import { TargetPage } from "./list-schema.ts";
+import { TargetPage } from "./list/list-schema.ts";
 import { Target, TargetCreate, TargetPatch } from "./schema.ts";
-import {
-  createTarget,
-  deleteTarget,
-  getMonitor,
-  getTarget,
-  listMonitors,
-  listTargets,
-  targetRegions,
-  targetToRun,
-  updateTarget,
-} from "./service.ts";
+import { createTarget, targetRegions, updateTarget } from "./write/service.ts";
+import { deleteTarget, getTarget, listTargets, targetToRun } from "./service.ts";
+import { getMonitor, listMonitors } from "./list/service.ts";
 
 const { sql, clock, system } = await openWorld(t);
 const eu = await newAgent(system, "eu");

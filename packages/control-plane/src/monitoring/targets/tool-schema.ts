@@ -1,7 +1,7 @@
 import Type from "typebox";
 import { checkTypes } from "@statusmesh/shared/checks";
 import { IdText, SearchText } from "@statusmesh/shared/text";
-import { causePattern } from "../../platform/db/causes.ts";
+import { causePattern } from "../../alerting/causes/service.ts";
 import { absent, ConsoleUrl, customerText } from "../../platform/http/tool-texts.ts";
 import { Closed, described, Flag, Integer, nullable, Text, Timestamp } from "../../platform/http/wire.ts";
 import { heartbeatStates } from "../heartbeats/schema.ts";

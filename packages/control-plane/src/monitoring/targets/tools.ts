@@ -1,7 +1,7 @@
 import type { Static } from "typebox";
 import { type CheckType, errorInWords, isGroup, isHeartbeat, isProbed } from "@statusmesh/shared/checks";
 import { dayMs } from "@statusmesh/shared/time";
-import { type RoutedChannel, routedChannels, routesInWords } from "../../alerting/channels/service.ts";
+import { type RoutedChannel, routedChannels, routesInWords } from "../../alerting/channels/routes/service.ts";
 import { memberStates } from "../../alerting/incidents/service.ts";
 import type { Ctx } from "../../platform/context.ts";
 import { tool, type Tool } from "../../platform/http/tool.ts";
@@ -10,8 +10,11 @@ import { isoOrNull } from "../../platform/http/wire.ts";
 import { getHeartbeat } from "../heartbeats/service.ts";
 import { listResults, uptime } from "../results/service.ts";
 import type { Target } from "./schema.ts";
-import type { ListedMonitor } from "./health.ts";
-import { causesOf, getMonitor, getTarget, monitorsAfter, type MonitorRow, orgHealth, updateTarget } from "./service.ts";
+import type { ListedMonitor } from "./health/health.ts";
+import { causesOf, monitorsAfter, orgHealth } from "./health/service.ts";
+import { getMonitor, type MonitorRow } from "./list/service.ts";
+import { getTarget } from "./service.ts";
+import { updateTarget } from "./write/service.ts";
 import * as schema from "./tool-schema.ts";
 
 /** Failing monitors and causes in get_org_health. */

@@ -1,12 +1,12 @@
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { dirname } from "node:path";
-import { voidProofs } from "../../access/auth/service.ts";
+import { voidProofs } from "../../access/auth/second-factor/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../../platform/process/clock.ts";
-import { readArchive, writeArchive } from "../../platform/db/archive.ts";
-import { backupEntries, type Summary, summaryName } from "../../platform/db/backup.ts";
-import { restoreEntries } from "../../platform/db/restore.ts";
+import { readArchive, writeArchive } from "../../platform/db/backup/archive.ts";
+import { backupEntries, type Summary, summaryName } from "../../platform/db/backup/backup.ts";
+import { restoreEntries } from "../../platform/db/backup/restore.ts";
 import { silentLog } from "../../platform/process/log.ts";
 import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
 import { StartupError } from "../../config/startup-error.ts";

@@ -1,4 +1,5 @@
-import { bootstrapOwner, type OwnerAccess, signInUrl } from "../../access/auth/service.ts";
+import { bootstrapOwner, type OwnerAccess } from "../../access/auth/service.ts";
+import { signInUrl } from "../../access/auth/passkeys/service.ts";
 import { requireDefaultPlan } from "../../access/plans/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../../platform/process/clock.ts";

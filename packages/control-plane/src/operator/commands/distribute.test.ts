@@ -1,5 +1,5 @@
 import t from "tap";
-import { spreadTables } from "../../platform/db/citus.ts";
+import { spreadTables } from "../../platform/db/distributed/citus.ts";
 import { cloneDatabase } from "../../testing/postgres.ts";
 import { distribute, unfit } from "./distribute.ts";
 

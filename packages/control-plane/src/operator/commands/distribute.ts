@@ -1,7 +1,7 @@
 import type { Sql } from "postgres";
 import { StartupError } from "../../config/startup-error.ts";
 import type { System } from "../../platform/context.ts";
-import { openSession } from "../../platform/db/connect.ts";
+import { openSession } from "../../platform/db/client/connect.ts";
 import {
   askWorkers,
   citusVersion,
@@ -11,7 +11,7 @@ import {
   spreadTables,
   tablesOnWorkers,
   type Worker,
-} from "../../platform/db/citus.ts";
+} from "../../platform/db/distributed/citus.ts";
 import { ownCommand } from "../../platform/program.ts";
 
 /**

@@ -1,8 +1,8 @@
 import { AppError } from "@statusmesh/shared/errors";
-import { inColumns } from "@statusmesh/shared/terminal";
+import { inColumns } from "@statusmesh/shared/shell/terminal";
 import { suggestion } from "@statusmesh/shared/text";
-import { validate } from "@statusmesh/shared/validate";
-import { changePlan, getAnyOrg, listAllOrgs } from "../../access/orgs/service.ts";
+import { validate } from "@statusmesh/shared/schema/validate";
+import { changePlan, getAnyOrg, listAllOrgs } from "../../access/orgs/operator/service.ts";
 import type { OperatorOrg } from "../../access/orgs/schema.ts";
 import { boundsOf, type Limit, limitNames, PlanOverrides } from "../../access/plans/schema.ts";
 import type { System } from "../../platform/context.ts";

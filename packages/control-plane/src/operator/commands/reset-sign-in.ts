@@ -1,4 +1,5 @@
-import { resetSignIn, signInUrl } from "../../access/auth/service.ts";
+import { resetSignIn } from "../../access/auth/service.ts";
+import { signInUrl } from "../../access/auth/passkeys/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { Clock } from "../../platform/process/clock.ts";
 import { withSystem } from "../open-system.ts";

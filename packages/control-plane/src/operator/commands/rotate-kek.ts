@@ -1,11 +1,12 @@
-import { resealTotp } from "../../access/auth/service.ts";
-import { resealChannels, resealPushKeys } from "../../alerting/channels/service.ts";
+import { resealTotp } from "../../access/auth/second-factor/service.ts";
+import { resealChannels } from "../../alerting/channels/config/service.ts";
+import { resealPushKeys } from "../../alerting/channels/devices/service.ts";
 import type { Config } from "../../config/config.ts";
 import type { System } from "../../platform/context.ts";
 import type { Clock } from "../../platform/process/clock.ts";
 import type { ResealedBatch } from "../../platform/crypto/reseal.ts";
 import { pendingMigrations } from "../../platform/db/migrate.ts";
-import { resealSnapshots } from "../../alerting/incidents/service.ts";
+import { resealSnapshots } from "../../alerting/incidents/timeline/service.ts";
 import { silentLog } from "../../platform/process/log.ts";
 import { resealKeys } from "../../monitoring/certificates/service.ts";
 import { resealTokens } from "../../monitoring/heartbeats/service.ts";
@@ -15,7 +16,7 @@ import { ownCommand } from "../../platform/program.ts";
 import { resealShares } from "../../publishing/shares/service.ts";
 import { StartupError } from "../../config/startup-error.ts";
 import { resealSubscribers } from "../../publishing/subscribers/service.ts";
-import { resealTargets } from "../../monitoring/targets/service.ts";
+import { resealTargets } from "../../monitoring/targets/stored/service.ts";
 
 /** Rows locked per transaction: a concurrent edit waits some milliseconds. */
 const batchSize = 200;

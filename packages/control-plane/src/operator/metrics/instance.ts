@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { agentLiveMs, agentProblems } from "../../monitoring/agents/service.ts";
-import { packState } from "../../monitoring/results/service.ts";
+import { packState } from "../../monitoring/results/packing/service.ts";
 import type { System } from "../../platform/context.ts";
-import { ping } from "../../platform/db/sql.ts";
+import { ping } from "../../platform/db/client/sql.ts";
 import type { MetricFactory } from "./factory.ts";
 import * as queries from "./queries.ts";
 

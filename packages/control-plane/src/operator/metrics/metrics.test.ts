@@ -4,13 +4,13 @@ import { connect } from "node:net";
 import t, { type Test } from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { parse } from "yaml";
-import { protocolVersion } from "@statusmesh/shared/agent-protocol";
+import { protocolVersion } from "@statusmesh/shared/protocol/agent-protocol";
 import { newId } from "@statusmesh/shared/ids";
 import { expositionType, openMetricsPort } from "@statusmesh/shared/net/metrics-port";
 import { openHub } from "../../platform/db/notify.ts";
-import { writeDeliveries } from "../../alerting/deliveries/outbox.ts";
+import { writeDeliveries } from "../../alerting/deliveries/outbox/outbox.ts";
 import { startJobs } from "../../platform/jobs/runner.ts";
-import { startDeliverer } from "../../alerting/deliveries/deliverer.ts";
+import { startDeliverer } from "../../alerting/deliveries/sending/deliverer.ts";
 import { openIngest } from "../../monitoring/pipeline/ingest.ts";
 import { hour, minute, noon, until } from "../../testing/clock.ts";
 import {

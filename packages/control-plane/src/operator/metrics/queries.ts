@@ -1,5 +1,5 @@
 import { isNext } from "../../alerting/deliveries/engine.ts";
-import { countOf, type Db, rowOf } from "../../platform/db/sql.ts";
+import { countOf, type Db, rowOf } from "../../platform/db/client/sql.ts";
 
 export interface OutboxRow {
   kind: string;

@@ -1,6 +1,6 @@
 import { messageOf } from "@statusmesh/shared/thrown";
 import { inTransaction, type System } from "../context.ts";
-import type { Db } from "../db/sql.ts";
+import type { Db } from "../db/client/sql.ts";
 
 /** The outcome of one batch of rows that were sealed again. */
 export interface ResealedBatch {

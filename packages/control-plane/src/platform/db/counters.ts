@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { Db } from "./sql.ts";
+import type { Db } from "./client/sql.ts";
 
 /** At most `limit` events of `key` within `windowMs`. */
 export interface Cap {

@@ -8,14 +8,14 @@ import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { silentLog } from "../process/log.ts";
 import { until } from "../../testing/clock.ts";
-import { parseUrl } from "./address.ts";
-import { type DatabaseAddress, openPool } from "./connect.ts";
-import { openDatabase } from "./open-database.ts";
-import { startEmbedded } from "./embedded.ts";
-import { asStartupError } from "./failures.ts";
+import { parseUrl } from "./client/address.ts";
+import { type DatabaseAddress, openPool } from "./client/connect.ts";
+import { openDatabase } from "./client/open-database.ts";
+import { startEmbedded } from "./embedded/embedded.ts";
+import { asStartupError } from "./client/failures.ts";
 import { migrate } from "./migrate.ts";
 import { openHub } from "./notify.ts";
-import { dropPartitionsBefore, ensurePartitions } from "./partitions.ts";
+import { dropPartitionsBefore, ensurePartitions } from "./distributed/partitions.ts";
 
 const root = fs.mkdtempSync(join(tmpdir(), "sm-database-"));
 // As root the server runs as another user, which must enter the folder.

@@ -1,4 +1,4 @@
-import type { Paging } from "./sql.ts";
+import type { Paging } from "./client/sql.ts";
 
 /*
  * Lists whose lines are of two tables: causes that several members share, and members that are alone. Both are sorted

@@ -1,4 +1,4 @@
-import type { Db } from "./sql.ts";
+import type { Db } from "./client/sql.ts";
 
 /** Who declares an object: stored in its column `managed`. */
 export interface Managed {

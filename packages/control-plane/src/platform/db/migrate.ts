@@ -5,10 +5,10 @@ import { fileURLToPath } from "node:url";
 import type { Sql, TransactionSql } from "postgres";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { StartupError } from "../../config/startup-error.ts";
-import { allowTime } from "./connect.ts";
-import { failureOf } from "./failures.ts";
+import { allowTime } from "./client/connect.ts";
+import { failureOf } from "./client/failures.ts";
 import { lockKeys } from "./locks.ts";
-import { valueOf } from "./sql.ts";
+import { valueOf } from "./client/sql.ts";
 
 export interface Migration {
   /** The file name without its ending: `0001_initial`. */

@@ -1,4 +1,4 @@
-import { type Db, valueOf } from "./sql.ts";
+import { type Db, valueOf } from "./client/sql.ts";
 
 /** A key never changes while the service runs, so that each process reads it once per database pool. */
 const known = new WeakMap<object, Map<string, Promise<string>>>();

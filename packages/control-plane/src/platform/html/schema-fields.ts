@@ -1,9 +1,9 @@
 import type { TSchema } from "typebox";
 import { expectationText } from "@statusmesh/shared/checks/expectations";
-import type { FieldForm } from "@statusmesh/shared/form";
+import type { FieldForm } from "@statusmesh/shared/schema/form";
 import { inUnits } from "@statusmesh/shared/time";
 import { mask } from "@statusmesh/shared/secrets";
-import type { SchemaNode } from "@statusmesh/shared/validate";
+import type { SchemaNode } from "@statusmesh/shared/schema/validate";
 import type { Field } from "./fields.ts";
 
 /** A schema node with the keywords that a form reads. */

@@ -26,7 +26,7 @@ import {
   stripPath,
 } from "./charts.ts";
 import { exchange } from "../http/exchange.ts";
-import { baseHeaders } from "../http/security-headers.ts";
+import { baseHeaders } from "../http/reply/security-headers.ts";
 import { field } from "./fields.ts";
 import * as format from "./format.ts";
 import { html, Markup } from "./markup.ts";

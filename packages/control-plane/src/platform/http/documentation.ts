@@ -1,9 +1,9 @@
 import type { Context, Middleware } from "koa";
-import { codedTag, gzipped, takesGzip } from "./compression.ts";
-import { namesTag } from "./etag.ts";
+import { codedTag, gzipped, takesGzip } from "./reply/compression.ts";
+import { namesTag } from "./reply/etag.ts";
 import { atRoute } from "./exchange.ts";
 import { isRead } from "./methods.ts";
-import { securePage } from "./security-headers.ts";
+import { securePage } from "./reply/security-headers.ts";
 
 /**
  * Documents by path, each made for its first reader; as bytes, which all connections share. One that cannot be made is

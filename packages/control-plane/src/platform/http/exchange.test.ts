@@ -7,7 +7,7 @@ import { newToken } from "../crypto/token.ts";
 import { listen } from "../../testing/app.ts";
 import { keptLog } from "../../testing/world.ts";
 import { exchange } from "./exchange.ts";
-import { baseHeaders } from "./security-headers.ts";
+import { baseHeaders } from "./reply/security-headers.ts";
 
 t.test("codes of links are masked in the log", async (t) => {
   const log = keptLog();

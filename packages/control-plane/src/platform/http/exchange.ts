@@ -4,7 +4,7 @@ import postgres from "postgres";
 import { AppError } from "@statusmesh/shared/errors";
 import type { Clock } from "../process/clock.ts";
 import { challengeOf } from "./challenge.ts";
-import { failureAnswer, failureOf } from "../db/failures.ts";
+import { failureAnswer, failureOf } from "../db/client/failures.ts";
 import type { Log } from "../process/log.ts";
 import { ClientGone } from "../process/turns.ts";
 

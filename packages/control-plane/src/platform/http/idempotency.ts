@@ -3,7 +3,7 @@ import type { Context } from "koa";
 import { LRUCache } from "lru-cache";
 import { hourMs } from "@statusmesh/shared/time";
 import type { Ctx } from "../context.ts";
-import { bodyDigest } from "./body.ts";
+import { bodyDigest } from "./body/body.ts";
 import type { Route, Sent } from "./route.ts";
 
 const lifetimeMs = 24 * hourMs;

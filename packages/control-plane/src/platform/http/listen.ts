@@ -4,9 +4,9 @@ import { AppError } from "@statusmesh/shared/errors";
 import { parseBind } from "@statusmesh/shared/net/address";
 import { minuteMs } from "@statusmesh/shared/time";
 import { type Config, publicUrlOf } from "../../config/config.ts";
-import { type ConnectionLimits, readerPace, serveGuarded } from "./connections.ts";
-import { isPublicPath, proxiesOf } from "./per-ip.ts";
-import { refuse } from "./raw-answer.ts";
+import { type ConnectionLimits, readerPace, serveGuarded } from "./limits/connections.ts";
+import { isPublicPath, proxiesOf } from "./limits/per-ip.ts";
+import { refuse } from "./reply/raw-answer.ts";
 import { StartupError } from "../../config/startup-error.ts";
 
 export interface Listening {

@@ -11,21 +11,21 @@ import {
   requireOwner,
   requireScope,
 } from "../context.ts";
-import { readBody } from "./body.ts";
+import { readBody } from "./body/body.ts";
 import { declaredErrors, isForVisitors, type Reply, type Route } from "./route.ts";
-import { codedTag, gzipped, takesGzip } from "./compression.ts";
-import { namesTag } from "./etag.ts";
+import { codedTag, gzipped, takesGzip } from "./reply/compression.ts";
+import { namesTag } from "./reply/etag.ts";
 import { atRoute, traceOf } from "./exchange.ts";
 import { openReplays, type Replays } from "./idempotency.ts";
-import { maxPiece } from "./json-scan.ts";
+import { maxPiece } from "./body/json-scan.ts";
 import { methodsByPath, shadowed } from "./methods.ts";
 import { gateHeaders } from "./page-host.ts";
 import { readParams, validateQuery } from "./query.ts";
-import { visitorAddress } from "./per-ip.ts";
-import { written } from "./reply.ts";
-import { varyByCaller } from "./security-headers.ts";
-import type { Throttle } from "./throttle.ts";
-import { isUpload, readUpload } from "./upload.ts";
+import { visitorAddress } from "./limits/per-ip.ts";
+import { written } from "./reply/reply.ts";
+import { varyByCaller } from "./reply/security-headers.ts";
+import type { Throttle } from "./limits/throttle.ts";
+import { isUpload, readUpload } from "./body/upload.ts";
 
 /** Authenticates a request, per auth; throws the AppError of a refused caller. */
 export type Authenticators = { [D in keyof AuthContexts]: (http: Context) => Promise<AuthContexts[D]> };

@@ -1,7 +1,7 @@
 import type { Static, TSchema } from "typebox";
 import { AppError } from "@statusmesh/shared/errors";
 import { suggestion } from "@statusmesh/shared/text";
-import { type SchemaNode, validate } from "@statusmesh/shared/validate";
+import { type SchemaNode, validate } from "@statusmesh/shared/schema/validate";
 import type { Context } from "koa";
 import { normaliseId } from "@statusmesh/shared/ids";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";

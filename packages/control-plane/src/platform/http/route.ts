@@ -3,8 +3,8 @@ import type { Context } from "koa";
 import Type, { type Static, type TObject, type TSchema } from "typebox";
 import type { Ctx, AuthContexts, Scope } from "../context.ts";
 import { type ErrorCode, isErrorCode } from "@statusmesh/shared/errors";
-import type { OnInvalidBody } from "./json-pieces.ts";
-import type { Upload } from "./upload.ts";
+import type { OnInvalidBody } from "./body/json-pieces.ts";
+import type { Upload } from "./body/upload.ts";
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 /** Rate budget of a request. */

@@ -1,11 +1,11 @@
 import Type, { type Static, type TProperties, type TSchema } from "typebox";
 import { idPatternInAnyCase } from "@statusmesh/shared/ids";
-import { nullable } from "@statusmesh/shared/shapes";
+import { nullable } from "@statusmesh/shared/schema/shapes";
 import { IdText } from "@statusmesh/shared/text";
 import type { Managed } from "../db/managed-queries.ts";
-import type { Listed, Paging } from "../db/sql.ts";
+import type { Listed, Paging } from "../db/client/sql.ts";
 
-export { Closed, described, Flag, Integer, nullable, OneOf, Shape, Text } from "@statusmesh/shared/shapes";
+export { Closed, described, Flag, Integer, nullable, OneOf, Shape, Text } from "@statusmesh/shared/schema/shapes";
 
 /** An id, RFC 9562 version 7. */
 export const Id = IdText({

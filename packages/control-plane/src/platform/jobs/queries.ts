@@ -1,6 +1,6 @@
 import type { Fragment } from "postgres";
 import { lockSpaces } from "../db/locks.ts";
-import { type Db, valueOf } from "../db/sql.ts";
+import { type Db, valueOf } from "../db/client/sql.ts";
 
 /**
  * Takes the lock of a job until the transaction ends; false when another replica holds it. The transaction only holds

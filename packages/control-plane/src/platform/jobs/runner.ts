@@ -3,8 +3,8 @@ import type { Fragment, Sql } from "postgres";
 import { Semaphore } from "@statusmesh/shared/semaphore";
 import { stackOf } from "@statusmesh/shared/thrown";
 import { inTransaction, type System } from "../context.ts";
-import { directOf } from "../db/connect.ts";
-import { type Failure, failureOf } from "../db/failures.ts";
+import { directOf } from "../db/client/connect.ts";
+import { type Failure, failureOf } from "../db/client/failures.ts";
 import { pause } from "../process/pause.ts";
 import { takeJobLock, valuesOf } from "./queries.ts";
 

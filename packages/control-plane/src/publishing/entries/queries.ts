@@ -1,5 +1,5 @@
-import type { Db } from "../../platform/db/sql.ts";
-import { isPublished } from "../../alerting/incidents/service.ts";
+import type { Db } from "../../platform/db/client/sql.ts";
+import { isPublished } from "../../alerting/incidents/timeline/service.ts";
 
 /** Outages of a parent that are read: those of one that flaps are many. */
 const mostOutages = 100;

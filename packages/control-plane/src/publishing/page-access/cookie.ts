@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import type { Context } from "koa";
 import { LRUCache } from "lru-cache";
 import { dayMs } from "@statusmesh/shared/time";
-import { ownCookie } from "../../access/auth/service.ts";
+import { ownCookie } from "../../access/auth/cookies/service.ts";
 import type { Config } from "../../config/config.ts";
 import { atMost, getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";

@@ -1,4 +1,4 @@
-import { affectsRow, anyOf, type Db, valueOf } from "../../platform/db/sql.ts";
+import { affectsRow, anyOf, type Db, valueOf } from "../../platform/db/client/sql.ts";
 
 interface ReaderRow {
   secret_hash: Buffer;

@@ -1,11 +1,12 @@
 import type { Context, Middleware } from "koa";
 import { LRUCache } from "lru-cache";
 import { minuteMs } from "@statusmesh/shared/time";
-import { bearerOf } from "../../access/auth/service.ts";
+import { bearerOf } from "../../access/auth/sessions/service.ts";
 import { atMost, getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
-import { type PageRow, touchReaderToken } from "../status-pages/service.ts";
+import type { PageRow } from "../status-pages/service.ts";
+import { touchReaderToken } from "../status-pages/access/service.ts";
 
 const isImage = (path: string): boolean =>
   path.startsWith("/status-assets/") || (path.startsWith("/api/public/v1/") && path.endsWith("/badge.svg"));

@@ -1,12 +1,13 @@
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
 import { hourMs, minuteMs, secondMs } from "@statusmesh/shared/time";
-import { browserSession, idleSince, ownCookie } from "../../access/auth/service.ts";
+import { browserSession, idleSince } from "../../access/auth/sessions/service.ts";
+import { ownCookie } from "../../access/auth/cookies/service.ts";
 import { readerSession } from "../../access/sign-in/service.ts";
 import { getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
-import { type SharedReads, sharedReads } from "../../platform/db/shared-reads.ts";
+import { type SharedReads, sharedReads } from "../../platform/db/client/shared-reads.ts";
 import { pageHostOf } from "../../platform/http/page-host.ts";
 import type { PageRow } from "../status-pages/service.ts";
 import { enterCookieName, readerCookieName } from "./cookie.ts";

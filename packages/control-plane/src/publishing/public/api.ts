@@ -3,11 +3,11 @@ import { ok, route, type Route, text } from "../../platform/http/route.ts";
 import { described, Id, paging, Text } from "../../platform/http/wire.ts";
 import { hostUrl, pageUrl } from "../../platform/http/page-host.ts";
 import type { PageVisit } from "../../platform/context.ts";
-import { BadgeQuery, componentBadge, pageBadge } from "./badges.ts";
-import { historyDays } from "./compute.ts";
-import { maintenanceCalendar } from "./ics.ts";
-import { llmsText } from "./llms.ts";
-import { incidentsFeed } from "./rss.ts";
+import { BadgeQuery, componentBadge, pageBadge } from "./feeds/badges.ts";
+import { historyDays } from "./page/compute.ts";
+import { maintenanceCalendar } from "./feeds/ics.ts";
+import { llmsText } from "./feeds/llms.ts";
+import { incidentsFeed } from "./feeds/rss.ts";
 import {
   ComponentHistory,
   PageDomain,

@@ -4,8 +4,9 @@ import { getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { pageOfName } from "../../platform/http/page-host.ts";
-import { pagesChannel, type PublishedNames, publishedNames, verifiedDomains } from "../status-pages/service.ts";
-import { LastGoodCache } from "./cache.ts";
+import { pagesChannel } from "../status-pages/service.ts";
+import { type PublishedNames, publishedNames, verifiedDomains } from "../status-pages/domains/service.ts";
+import { LastGoodCache } from "./page/cache.ts";
 
 /*
  * Domains of status pages. All of them are read at once, at most every 10 s and after a change of a page: a lookup per

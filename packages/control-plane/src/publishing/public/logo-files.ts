@@ -6,8 +6,9 @@ import { atRoute } from "../../platform/http/exchange.ts";
 import { answerOtherMethod } from "../../platform/http/methods.ts";
 import { gateHeaders } from "../../platform/http/page-host.ts";
 import type { Hub } from "../../platform/db/notify.ts";
-import { logoFile, type LogoFileRow, pagesChannel } from "../status-pages/service.ts";
-import { requireAccess } from "./gate.ts";
+import { logoFile, type LogoFileRow } from "../status-pages/logos/service.ts";
+import { pagesChannel } from "../status-pages/service.ts";
+import { requireAccess } from "./access/gate.ts";
 import { pageOfLogo } from "./service.ts";
 
 /** Bytes of the logos that a process keeps. */

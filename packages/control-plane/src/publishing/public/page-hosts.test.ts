@@ -6,7 +6,7 @@ import { decode, encode, type Packet } from "dns-packet";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
 import { newId } from "@statusmesh/shared/ids";
-import { recheckDomains } from "../status-pages/service.ts";
+import { recheckDomains } from "../status-pages/domains/service.ts";
 import { addIncident, newTarget } from "../../testing/scene.ts";
 import { serveWhole, signedIn } from "../../testing/whole-app.ts";
 import { day, until } from "../../testing/clock.ts";

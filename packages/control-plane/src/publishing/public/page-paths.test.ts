@@ -4,7 +4,8 @@ import { newId } from "@statusmesh/shared/ids";
 import { addIncident, newTarget } from "../../testing/scene.ts";
 import { serveWhole, signedIn } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
-import { addComponent, createPage, reorderComponents } from "../status-pages/service.ts";
+import { addComponent, reorderComponents } from "../status-pages/components/service.ts";
+import { createPage } from "../status-pages/service.ts";
 
 const world = await openWorld(t, { env: { SM_PUBLIC_STATUS__PUBLIC_PER_IP_RATE_LIMIT_PER_MIN: "0" } });
 const { system } = world;

@@ -10,16 +10,16 @@ import { type PageRow, pageToPreview, visitedPage } from "../status-pages/servic
 import type { Language } from "../languages/schema.ts";
 import { askedLanguage, preferredLanguage, type Texts, textsOf } from "../languages/service.ts";
 import { recentDays } from "../entries/service.ts";
-import type { ServedStatus } from "./compute.ts";
-import { type AccessProblem, accessProblems } from "./access-paths.ts";
-import { type Entry, mostSevere } from "./entries.ts";
-import { admitted, refusedPage } from "./gate.ts";
+import type { ServedStatus } from "./page/compute.ts";
+import { type AccessProblem, accessProblems } from "./access/paths.ts";
+import { type Entry, mostSevere } from "./page/entries.ts";
+import { admitted, refusedPage } from "./access/gate.ts";
 import { listedUpdates } from "./queries.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
 import { componentsOf, publicEntry, servedStatus, statusOf } from "./service.ts";
 import { responseTimes } from "./response-times.ts";
-import { type ComponentState, worst } from "./states.ts";
-import { inLanguage } from "./translated.ts";
+import { type ComponentState, worst } from "./page/states.ts";
+import { inLanguage } from "./page/translated.ts";
 import { affectedSentence, affectedSince, calmSentence, type PageWords, wordsOf, workingLine } from "./words.ts";
 
 /**

@@ -1,6 +1,6 @@
-import { type Db, firstOf, inPortions } from "../../platform/db/sql.ts";
+import { type Db, firstOf, inPortions } from "../../platform/db/client/sql.ts";
 import type { Impact, Severity } from "../../alerting/incidents/schema.ts";
-import { isPublished } from "../../alerting/incidents/service.ts";
+import { isPublished } from "../../alerting/incidents/timeline/service.ts";
 
 /** A stretch of an outage of a component, or of the maintenance of one without a monitor. */
 export interface SpanRow {

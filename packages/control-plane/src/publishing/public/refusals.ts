@@ -1,7 +1,7 @@
 import type { Context } from "koa";
 import type { AppError } from "@statusmesh/shared/errors";
 import { envelope, type ErrorBody, traceOf } from "../../platform/http/exchange.ts";
-import { privateBadge } from "./badges.ts";
+import { privateBadge } from "./feeds/badges.ts";
 
 /**
  * The reply to a visitor without access to a private page, by what was requested: an image, or data. Null for another

@@ -5,8 +5,8 @@ import { Semaphore } from "@statusmesh/shared/semaphore";
 import { getOrMake } from "../../platform/caches.ts";
 import type { PageVisit } from "../../platform/context.ts";
 import { html, type Markup } from "../../platform/html/markup.ts";
-import { readStoredLatency } from "../../monitoring/results/service.ts";
-import type { ServedStatus } from "./compute.ts";
+import { readStoredLatency } from "../../monitoring/results/latency/service.ts";
+import type { ServedStatus } from "./page/compute.ts";
 
 /** Days of each range. */
 const ranges = [1, 30] as const;

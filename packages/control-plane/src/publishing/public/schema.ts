@@ -1,5 +1,5 @@
 import Type, { type Static } from "typebox";
-import { checkStatuses } from "@statusmesh/shared/result";
+import { checkStatuses } from "@statusmesh/shared/protocol/result";
 import { severities } from "../../alerting/incidents/schema.ts";
 import {
   Closed,
@@ -13,7 +13,7 @@ import {
   Text,
   Timestamp,
 } from "../../platform/http/wire.ts";
-import { componentStates } from "./states.ts";
+import { componentStates } from "./page/states.ts";
 
 /*
  * Public shapes. Every type lists its fields: addresses and credentials of a check have no field to leak through.

@@ -3,20 +3,20 @@ import { isId } from "@statusmesh/shared/ids";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { getOrMake } from "../../platform/caches.ts";
 import type { PageVisit, System, Visit } from "../../platform/context.ts";
-import { failureOf } from "../../platform/db/failures.ts";
-import { stringified } from "../../platform/http/reply.ts";
-import type { Paging } from "../../platform/db/sql.ts";
+import { failureOf } from "../../platform/db/client/failures.ts";
+import { stringified } from "../../platform/http/reply/reply.ts";
+import type { Paging } from "../../platform/db/client/sql.ts";
 import { type Page, slicePage } from "../../platform/http/wire.ts";
 import type { Hub } from "../../platform/db/notify.ts";
 import { pagesChannel, type PageRow, pageWithId, servedPage, visitedPage } from "../status-pages/service.ts";
-import { LastGoodCache } from "./cache.ts";
-import { computeStatus, presentIncident, type ServedStatus } from "./compute.ts";
+import { LastGoodCache } from "./page/cache.ts";
+import { computeStatus, presentIncident, type ServedStatus } from "./page/compute.ts";
 import * as queries from "./queries.ts";
-import { type Entry, presentEntry } from "./entries.ts";
+import { type Entry, presentEntry } from "./page/entries.ts";
 import type { ComponentHistory, PublicComponent, PublicIncident, PublicStatus } from "./schema.ts";
 import type { Language } from "../languages/schema.ts";
 import { textsOf } from "../languages/service.ts";
-import { inLanguage } from "./translated.ts";
+import { inLanguage } from "./page/translated.ts";
 import { dropNames } from "./domains.ts";
 
 /** Bytes of the computed pages of a process, fresh ones and last good ones each. */

@@ -1,5 +1,5 @@
 import { page } from "../../platform/html/pages.ts";
-import { secretAddress } from "../../platform/http/security-headers.ts";
+import { secretAddress } from "../../platform/http/reply/security-headers.ts";
 import { subscribablePage, subscriptionOf } from "../subscribers/service.ts";
 import { frameOf, visitorPage } from "./pages.ts";
 import { textsOf } from "../languages/service.ts";

@@ -4,9 +4,9 @@ import { absolute, duration, outageSecs, percent } from "../../platform/html/for
 import { html, type Markup } from "../../platform/html/markup.ts";
 import { state } from "../../platform/html/views.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
-import type { Entry } from "./entries.ts";
+import type { Entry } from "./page/entries.ts";
 import type { PublicComponent, PublicStatus } from "./schema.ts";
-import type { ComponentState } from "./states.ts";
+import type { ComponentState } from "./page/states.ts";
 import type { Language } from "../languages/schema.ts";
 import { type Texts, textsOf } from "../languages/service.ts";
 

@@ -1,5 +1,5 @@
-import { isPublished } from "../../alerting/incidents/service.ts";
-import { columnOf, type Db } from "../../platform/db/sql.ts";
+import { isPublished } from "../../alerting/incidents/timeline/service.ts";
+import { columnOf, type Db } from "../../platform/db/client/sql.ts";
 
 /** Ids of the status pages that have the monitor of the incident. */
 export const selectPageIds = async (sql: Db, orgId: string, incidentId: string): Promise<string[]> =>

@@ -1,4 +1,4 @@
-import { csvReply } from "../../platform/http/csv.ts";
+import { csvReply } from "../../platform/http/reply/csv.ts";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { Recipient, RecipientCreate, RecipientPage, RecipientQuery } from "./recipient-schema.ts";
 import * as recipients from "./recipients.ts";

@@ -7,7 +7,7 @@ import {
   length,
   union,
 } from "../../platform/intervals.ts";
-import { shownPct } from "../../monitoring/heartbeats/service.ts";
+import { shownPct } from "../../monitoring/heartbeats/schedule/service.ts";
 
 /** What is known of a monitor around a range. Ranges of time are unions. */
 export interface Past {

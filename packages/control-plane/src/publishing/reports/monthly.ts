@@ -1,9 +1,10 @@
 import { minuteMs, utcDay } from "@statusmesh/shared/time";
 import { messageOf, stackOf } from "@statusmesh/shared/thrown";
-import { DeliveryError, mailChannel } from "../../alerting/channels/service.ts";
+import { DeliveryError } from "../../alerting/channels/kinds/service.ts";
+import { mailChannel } from "../../alerting/channels/service.ts";
 import { backoffMs } from "../../alerting/deliveries/service.ts";
 import { actingAsOwner, type System } from "../../platform/context.ts";
-import { failureOf } from "../../platform/db/failures.ts";
+import { failureOf } from "../../platform/db/client/failures.ts";
 import { instantOf, localOf } from "@statusmesh/shared/zoned";
 import { monthlyMail, type ReportedMonth } from "./monthly-mail.ts";
 import * as queries from "./recipient-queries.ts";

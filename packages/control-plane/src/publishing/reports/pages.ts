@@ -2,7 +2,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { dayMs, utcDay } from "@statusmesh/shared/time";
 import { listChannels } from "../../alerting/channels/service.ts";
 import { timezoneOf } from "../../access/orgs/service.ts";
-import type { Paging } from "../../platform/db/sql.ts";
+import type { Paging } from "../../platform/db/client/sql.ts";
 import type { Ctx } from "../../platform/context.ts";
 import * as format from "../../platform/html/format.ts";
 import { page } from "../../platform/html/pages.ts";

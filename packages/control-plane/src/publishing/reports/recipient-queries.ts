@@ -9,7 +9,7 @@ import {
   listed,
   type Paging,
   valueOf,
-} from "../../platform/db/sql.ts";
+} from "../../platform/db/client/sql.ts";
 
 export interface RecipientRow {
   id: string;

@@ -1,23 +1,20 @@
 import type { Readable } from "node:stream";
 import { dayMs } from "@statusmesh/shared/time";
 import { timezoneOf } from "../../access/orgs/service.ts";
-import { type IncidentTotals, incidentTotals, outagesOf } from "../../alerting/incidents/service.ts";
-import { maintenanceReader } from "../../alerting/maintenance/service.ts";
-import { expectedOf } from "../../monitoring/heartbeats/service.ts";
+import { type IncidentTotals, incidentTotals, outagesOf } from "../../alerting/incidents/reports/service.ts";
+import { maintenanceReader } from "../../alerting/maintenance/calendar/service.ts";
+import { expectedOf } from "../../monitoring/heartbeats/schedule/service.ts";
 import { type DayTimes, importedDays, timesOf } from "../../monitoring/history/service.ts";
-import { checkedTime, inTurn, selectNextHour } from "../../monitoring/results/service.ts";
-import {
-  type ReportedRow,
-  reportedIds,
-  reportedOfTags,
-  reportedTags,
-  reportedTargets,
-  targetCount,
-} from "../../monitoring/targets/service.ts";
+import { checkedTime } from "../../monitoring/results/history/service.ts";
+import { inTurn } from "../../monitoring/results/service.ts";
+import { selectNextHour } from "../../monitoring/results/rollups/service.ts";
+import type { ReportedRow } from "../../monitoring/targets/health/service.ts";
+import { reportedIds, reportedOfTags, reportedTags, reportedTargets } from "../../monitoring/targets/service.ts";
+import { targetCount } from "../../monitoring/targets/stored/service.ts";
 import { getOrMake } from "../../platform/caches.ts";
 import { type Ctx, type OrgReader, requireScope } from "../../platform/context.ts";
-import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
-import type { Paging } from "../../platform/db/sql.ts";
+import { type Cell, streamedCsv } from "../../platform/http/reply/csv.ts";
+import type { Paging } from "../../platform/db/client/sql.ts";
 import type { Page } from "../../platform/http/wire.ts";
 import { mapInTurns, portionsOf } from "../../platform/process/turns.ts";
 import { type Interval, union } from "../../platform/intervals.ts";

@@ -1,4 +1,4 @@
-import { affectsRow, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/sql.ts";
+import { affectsRow, type Db, firstOf, listed, type Listed, type Paging, rowOf } from "../../platform/db/client/sql.ts";
 
 export interface ShareRow {
   id: string;

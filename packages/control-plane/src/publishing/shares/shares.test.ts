@@ -4,7 +4,7 @@ import type { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import type { OrgReader } from "../../platform/context.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
-import { readForVisitors } from "../public/share-reads.ts";
+import { readForVisitors } from "../public/shares/reads.ts";
 import { day, minute, noon } from "../../testing/clock.ts";
 import { addIncident, addResults, setStatus } from "../../testing/scene.ts";
 import { asking, serveWhole, withToken } from "../../testing/whole-app.ts";

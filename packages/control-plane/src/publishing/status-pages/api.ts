@@ -18,6 +18,9 @@ import {
   StatusPagePatch,
   StatusPageRequest,
 } from "./schema.ts";
+import * as logosService from "./logos/service.ts";
+import * as domains from "./domains/service.ts";
+import * as components from "./components/service.ts";
 import * as service from "./service.ts";
 
 const ComponentParam = Type.Object({ id: Type.String(), target_id: Type.String() });
@@ -43,7 +46,7 @@ const logoRoutes = logos.flatMap(({ name, theme, what }) => {
     replies: { 200: StatusPage },
     errors: ["STATUS_PAGE_NOT_FOUND", "LOGO_FORMAT_UNSUPPORTED", "LOGO_TOO_MANY_PIXELS", "LOGO_UNREADABLE"],
     async handle({ ctx, params, body }: { ctx: Ctx; params: { id: string }; body: { image: string } }) {
-      await service.setLogo(ctx, params.id, theme, body.image);
+      await logosService.setLogo(ctx, params.id, theme, body.image);
       return ok(await service.getPage(ctx, params.id));
     },
   } as const;
@@ -55,7 +58,7 @@ const logoRoutes = logos.flatMap(({ name, theme, what }) => {
       summary: `Remove ${what}`,
       replies: { 204: null },
       errors: ["STATUS_PAGE_NOT_FOUND"],
-      handle: async ({ ctx, params }) => service.removeLogo(ctx, params.id, theme),
+      handle: async ({ ctx, params }) => logosService.removeLogo(ctx, params.id, theme),
     }),
   ];
 });
@@ -117,7 +120,7 @@ export const statusPageRoutes: Route[] = [
     replies: { 200: StatusPage },
     errors: ["STATUS_PAGE_NOT_FOUND"],
     async handle({ ctx, params }) {
-      await service.checkDomain(ctx, params.id);
+      await domains.checkDomain(ctx, params.id);
       return ok(await service.getPage(ctx, params.id));
     },
   }),
@@ -128,7 +131,7 @@ export const statusPageRoutes: Route[] = [
     query: Type.Object(paging(1000, 1000)),
     replies: { 200: ComponentPage },
     errors: ["STATUS_PAGE_NOT_FOUND"],
-    handle: async ({ ctx, params, query }) => ok(await service.listComponents(ctx, params.id, query)),
+    handle: async ({ ctx, params, query }) => ok(await components.listComponents(ctx, params.id, query)),
   }),
   route("POST", "/api/v1/status-pages/{id}/components", {
     ...write,
@@ -138,7 +141,7 @@ export const statusPageRoutes: Route[] = [
     replies: { 201: Component },
     errors: ["STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "COMPONENT_ALREADY_ON_PAGE", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, params, body }) =>
-      createdIn(`/api/v1/status-pages/${params.id}/components#`, await service.addComponent(ctx, params.id, body)),
+      createdIn(`/api/v1/status-pages/${params.id}/components#`, await components.addComponent(ctx, params.id, body)),
   }),
   route("POST", "/api/v1/status-pages/{id}/components/bulk", {
     ...write,
@@ -147,7 +150,7 @@ export const statusPageRoutes: Route[] = [
     body: ComponentBulk,
     replies: { 200: ComponentPage },
     errors: ["STATUS_PAGE_NOT_FOUND", "TARGET_NOT_FOUND", "QUOTA_EXCEEDED"],
-    handle: async ({ ctx, params, body }) => ok(await service.addComponents(ctx, params.id, body)),
+    handle: async ({ ctx, params, body }) => ok(await components.addComponents(ctx, params.id, body)),
   }),
   route("POST", "/api/v1/status-pages/{id}/components/reorder", {
     ...write,
@@ -156,7 +159,7 @@ export const statusPageRoutes: Route[] = [
     body: ComponentOrder,
     replies: { 200: ComponentPage },
     errors: ["STATUS_PAGE_NOT_FOUND", "INVALID_COMPONENT_ID"],
-    handle: async ({ ctx, params, body }) => ok(await service.reorderComponents(ctx, params.id, body.target_ids)),
+    handle: async ({ ctx, params, body }) => ok(await components.reorderComponents(ctx, params.id, body.target_ids)),
   }),
   route("PATCH", "/api/v1/status-pages/{id}/components/{target_id}", {
     ...write,
@@ -168,7 +171,8 @@ export const statusPageRoutes: Route[] = [
     body: ComponentPatch,
     replies: { 200: Component },
     errors: ["STATUS_PAGE_NOT_FOUND", "COMPONENT_NOT_FOUND"],
-    handle: async ({ ctx, params, body }) => ok(await service.updateComponent(ctx, params.id, params.target_id, body)),
+    handle: async ({ ctx, params, body }) =>
+      ok(await components.updateComponent(ctx, params.id, params.target_id, body)),
   }),
   route("DELETE", "/api/v1/status-pages/{id}/components/{target_id}", {
     ...write,
@@ -176,6 +180,6 @@ export const statusPageRoutes: Route[] = [
     params: ComponentParam,
     replies: { 204: null },
     errors: ["STATUS_PAGE_NOT_FOUND", "COMPONENT_NOT_FOUND"],
-    handle: async ({ ctx, params }) => service.removeComponent(ctx, params.id, params.target_id),
+    handle: async ({ ctx, params }) => components.removeComponent(ctx, params.id, params.target_id),
   }),
 ];

@@ -6,7 +6,9 @@ import { subscriberCounts } from "../subscribers/service.ts";
 import { languages } from "../languages/schema.ts";
 import { textsOf } from "../languages/service.ts";
 import { manualStates } from "./schema.ts";
-import { getPage, listComponents, listPages, listReaderTokens, missingFor } from "./service.ts";
+import { getPage, listPages } from "./service.ts";
+import { listComponents } from "./components/service.ts";
+import { listReaderTokens, missingFor } from "./access/service.ts";
 
 const pageSize = 50;
 /** Monitors that the builder offers at once; a search narrows them. */

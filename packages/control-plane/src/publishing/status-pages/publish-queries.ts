@@ -1,4 +1,4 @@
-import type { Db } from "../../platform/db/sql.ts";
+import type { Db } from "../../platform/db/client/sql.ts";
 
 /**
  * Keeps incidents since `since` that were never published on the page unpublished, open ones too, before the page

@@ -1,10 +1,18 @@
 import type { Fragment } from "postgres";
 import type { Managed } from "../../platform/db/managed-queries.ts";
-import { affectsRow, columnOf, countOf, type Db, firstOf, inPortions, type Paging } from "../../platform/db/sql.ts";
-import type { LogoTheme } from "./logo-queries.ts";
-import type { Access } from "./access-schema.ts";
+import {
+  affectsRow,
+  columnOf,
+  countOf,
+  type Db,
+  firstOf,
+  inPortions,
+  type Paging,
+} from "../../platform/db/client/sql.ts";
+import type { LogoTheme } from "./logos/queries.ts";
+import type { Access } from "./access/schema.ts";
 import type { Publish } from "./publish-schema.ts";
-import type { ReaderScope } from "./reader-token-schema.ts";
+import type { ReaderScope } from "./access/reader-token-schema.ts";
 import type { Branding } from "./schema.ts";
 
 /** A reader token as the gate compares it. */

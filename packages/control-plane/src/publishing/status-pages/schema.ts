@@ -17,7 +17,7 @@ import {
   TimeZoneName,
 } from "../../platform/http/wire.ts";
 import { languages } from "../languages/schema.ts";
-import { Access, AccessInput } from "./access-schema.ts";
+import { Access, AccessInput } from "./access/schema.ts";
 import { Publish, PublishInput } from "./publish-schema.ts";
 
 const WebAddress = Type.String({

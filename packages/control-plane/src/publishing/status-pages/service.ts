@@ -14,49 +14,22 @@ import {
 } from "../../platform/context.ts";
 import { hostUrl, pageUrl, reservedSlugs } from "../../platform/http/page-host.ts";
 import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
-import { type Paging, unlessTaken } from "../../platform/db/sql.ts";
+import { type Paging, unlessTaken } from "../../platform/db/client/sql.ts";
 import { iso, managedBy, type Page } from "../../platform/http/wire.ts";
 import { checkedZone } from "../../platform/zoned.ts";
 import { takeOne } from "../../access/plans/service.ts";
-import { changedAccess, completeAccess, isPrivate, newAccess } from "./access.ts";
-import { readdressLogos } from "./logo-queries.ts";
-import { domainOf, setDomain } from "./domains.ts";
+import { changedAccess, completeAccess, isPrivate, newAccess } from "./access/access.ts";
+import { readdressLogos } from "./logos/queries.ts";
+import { domainOf, setDomain } from "./domains/domains.ts";
 import { findPage, lockedPage } from "./find.ts";
-import { logoUrl } from "./logos.ts";
+import { logoUrl } from "./logos/logos.ts";
 import { changedPublish, firstPublish } from "./publish.ts";
 import { keepUnpublished } from "./publish-queries.ts";
-import { deleteReaderTokensOf } from "./reader-token-queries.ts";
-import * as componentQueries from "./component-queries.ts";
+import { deleteReaderTokensOf } from "./access/reader-token-queries.ts";
+import * as componentQueries from "./components/queries.ts";
 import * as queries from "./queries.ts";
 import type { Branding, BrandingInput, StatusPage, StatusPageCreate, StatusPagePatch } from "./schema.ts";
-
-export {
-  addComponent,
-  addComponents,
-  inGroups,
-  listComponents,
-  removeComponent,
-  reorderComponents,
-  replaceComponents,
-  unusualShow,
-  updateComponent,
-  writtenComponent,
-} from "./components.ts";
-export {
-  checkDomain,
-  domainRules,
-  isHostOf,
-  type PublishedNames,
-  publishedNames,
-  recheckDomains,
-  verifiedDomains,
-} from "./domains.ts";
-export { accessRules, isPasswordOf, isPrivate, missingFor, pagesWithPasswords } from "./access.ts";
-export { domainOfAddress, mailboxKey } from "./mail-domain.ts";
-export { type LogoFileRow } from "./logo-queries.ts";
 export { publishRules } from "./publish.ts";
-export { createReaderToken, listReaderTokens, revokeReaderToken, touchReaderToken } from "./reader-tokens.ts";
-export { logoFile, logoPath, logoUrl, removeLogo, setLogo } from "./logos.ts";
 
 const defaultBranding: Branding = {
   display_name: null,
@@ -251,7 +224,6 @@ export async function managePages(tx: Ctx, changes: readonly ManagedChange[]): P
 
 /** A page with every field of the branding. */
 export type PageRow = queries.StatusPageRow;
-export { type PublicComponentRow, type WrittenComponent } from "./component-queries.ts";
 export { notifyPages, pagesChannel } from "./queries.ts";
 
 /** The published page of the requested host or path, else of /status; null for none. Public, without scopes. */

@@ -5,12 +5,12 @@ import { newId } from "@statusmesh/shared/ids";
 import type { Ctx } from "../../platform/context.ts";
 import { type Answer, serve } from "../../testing/app.ts";
 import { noon, until } from "../../testing/clock.ts";
-import { createTargets } from "../../monitoring/targets/create.ts";
+import { createTargets } from "../../monitoring/targets/write/create.ts";
 import { newTarget } from "../../testing/scene.ts";
 import { asking, serveWhole, signedIn } from "../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../testing/world.ts";
-import { hashPassword, withPlace } from "../../access/auth/service.ts";
-import { pagesWithPasswords } from "./access.ts";
+import { hashPassword, withPlace } from "../../access/auth/passwords/service.ts";
+import { pagesWithPasswords } from "./access/access.ts";
 import { statusPageRoutes } from "./api.ts";
 
 const world = await openWorld(t);

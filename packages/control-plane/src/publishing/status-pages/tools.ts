@@ -3,9 +3,10 @@ import { IdText } from "@statusmesh/shared/text";
 import { tool, type Tool } from "../../platform/http/tool.ts";
 import { absent, clipped, ConsoleUrl, consoleUrl, customerText, fitting } from "../../platform/http/tool-texts.ts";
 import { monitorStates as states } from "../../monitoring/targets/schema.ts";
-import { monitorStates } from "../../monitoring/targets/service.ts";
+import { monitorStates } from "../../monitoring/targets/health/service.ts";
 import { manualStates, type StatusPage } from "./schema.ts";
-import { getPage, listComponents, pagesAfter } from "./service.ts";
+import { getPage, pagesAfter } from "./service.ts";
+import { listComponents } from "./components/service.ts";
 import { Closed, Flag, Integer, Text } from "../../platform/http/wire.ts";
 
 /** Components of a page that are read; more do not fit into a result. */

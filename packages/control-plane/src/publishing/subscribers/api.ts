@@ -1,10 +1,10 @@
 import type { Context } from "koa";
 import { AppError } from "@statusmesh/shared/errors";
-import { validate } from "@statusmesh/shared/validate";
-import { readForm, readJson } from "../../platform/http/body.ts";
+import { validate } from "@statusmesh/shared/schema/validate";
+import { readForm, readJson } from "../../platform/http/body/body.ts";
 import type { Visit } from "../../platform/context.ts";
-import { csvReply } from "../../platform/http/csv.ts";
-import { visitorAddress } from "../../platform/http/per-ip.ts";
+import { csvReply } from "../../platform/http/reply/csv.ts";
+import { visitorAddress } from "../../platform/http/limits/per-ip.ts";
 import { isBrowser, noContent, ok, route, type Route, seeOther } from "../../platform/http/route.ts";
 import { Text } from "../../platform/http/wire.ts";
 import { zoneName } from "@statusmesh/shared/zoned";

@@ -1,7 +1,7 @@
 import { dayMs } from "@statusmesh/shared/time";
-import { type Db, freePlaces } from "../../platform/db/sql.ts";
+import { type Db, freePlaces } from "../../platform/db/client/sql.ts";
 import type { FreePlaces } from "../../platform/outbound/key-limits.ts";
-import { isPublished } from "../../alerting/incidents/service.ts";
+import { isPublished } from "../../alerting/incidents/timeline/service.ts";
 import type { Content, Source } from "./content.ts";
 import type { News } from "./merge.ts";
 import type { SubscriberRow } from "./queries.ts";

@@ -1,7 +1,7 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { newId } from "@statusmesh/shared/ids";
 import { record } from "../../access/audit/service.ts";
-import { checkWebhookUrl } from "../../alerting/channels/service.ts";
+import { checkWebhookUrl } from "../../alerting/channels/config/service.ts";
 import { type Ctx, inTransaction, requireOwner } from "../../platform/context.ts";
 import { newToken } from "../../platform/crypto/token.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";

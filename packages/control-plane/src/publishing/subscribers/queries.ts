@@ -1,5 +1,5 @@
 import type { Fragment } from "postgres";
-import { anyOf, arrayOf, type Db, firstOf, rowOf, valueOf } from "../../platform/db/sql.ts";
+import { anyOf, arrayOf, type Db, firstOf, rowOf, valueOf } from "../../platform/db/client/sql.ts";
 import type { Language } from "../languages/schema.ts";
 import type { Kind } from "./schema.ts";
 

@@ -1,6 +1,6 @@
 import { messageOf } from "@statusmesh/shared/thrown";
 import type { System } from "../../platform/context.ts";
-import { checkWebhookUrl, isPermanentStatus, webhookSignature } from "../../alerting/channels/service.ts";
+import { checkWebhookUrl, isPermanentStatus, webhookSignature } from "../../alerting/channels/config/service.ts";
 import { mailHtml, mailText, nameWithoutUrl } from "../../platform/email/layout.ts";
 import { deliverMail } from "../../platform/email/mail.ts";
 import type { Outbound } from "../../platform/outbound/client.ts";

@@ -1,7 +1,7 @@
 import { setMaxListeners } from "node:events";
 import type { Fragment } from "postgres";
 import { minuteMs } from "@statusmesh/shared/time";
-import { channelOutbound } from "../../alerting/channels/service.ts";
+import { channelOutbound } from "../../alerting/channels/sending/service.ts";
 import type { System } from "../../platform/context.ts";
 import { type FreePlaces, type KeyLimit, openKeyLimit } from "../../platform/outbound/key-limits.ts";
 import * as queries from "./delivery-queries.ts";

@@ -3,7 +3,7 @@ import { AppError } from "@statusmesh/shared/errors";
 import { isId, newId } from "@statusmesh/shared/ids";
 import { hourMs, minuteMs, dayMs } from "@statusmesh/shared/time";
 import { record } from "../../access/audit/service.ts";
-import { checkWebhookUrl } from "../../alerting/channels/service.ts";
+import { checkWebhookUrl } from "../../alerting/channels/config/service.ts";
 import {
   type Ctx,
   inTransaction,
@@ -14,9 +14,9 @@ import {
 } from "../../platform/context.ts";
 import { newToken } from "../../platform/crypto/token.ts";
 import { countEvent } from "../../platform/db/counters.ts";
-import { addressKey } from "../../platform/http/per-ip.ts";
-import { type Cell, streamedCsv } from "../../platform/http/csv.ts";
-import { rateLimited } from "../../platform/http/throttle.ts";
+import { addressKey } from "../../platform/http/limits/per-ip.ts";
+import { type Cell, streamedCsv } from "../../platform/http/reply/csv.ts";
+import { rateLimited } from "../../platform/http/limits/throttle.ts";
 import { iso, isoOrNull, type Page } from "../../platform/http/wire.ts";
 import { zoneName } from "@statusmesh/shared/zoned";
 import { getPage, visitedPage } from "../status-pages/service.ts";

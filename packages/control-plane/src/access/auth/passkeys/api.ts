@@ -1,9 +1,9 @@
 import { createdIn, ok, route, type Route } from "../../../platform/http/route.ts";
-import { callerOf } from "../authenticate.ts";
-import { challengeSecret } from "../cookies.ts";
-import { deviceCookie } from "../device-cookie.ts";
+import { callerOf } from "../sessions/authenticate.ts";
+import { challengeSecret } from "../cookies/cookies.ts";
+import { deviceCookie } from "../cookies/device-cookie.ts";
 import { ListQuery, Session } from "../schema.ts";
-import { signedInCookies } from "../sign-in.ts";
+import { signedInCookies } from "../sessions/sign-in.ts";
 import { browserSecret } from "./challenges.ts";
 import {
   CreationOptions,

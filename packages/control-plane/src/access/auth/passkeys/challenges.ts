@@ -7,7 +7,7 @@ import type { Config } from "../../../config/config.ts";
 import type { System } from "../../../platform/context.ts";
 import { hashToken, newToken, sameSecret } from "../../../platform/crypto/token.ts";
 import { signingKey } from "../../../platform/db/signing-keys.ts";
-import { challengeCookie, challengeSecret } from "../cookies.ts";
+import { challengeCookie, challengeSecret } from "../cookies/cookies.ts";
 import { insertUsedChallenge } from "./queries.ts";
 import { PasskeyProblem, type RelyingParty } from "./webauthn.ts";
 

@@ -7,14 +7,10 @@ import { type Deviations, softwareAuthenticator } from "../../../testing/authent
 import { asking, newMember, serveWhole, withToken } from "../../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../../testing/world.ts";
 import type { Ctx, System } from "../../../platform/context.ts";
-import {
-  anyoneCanSignIn,
-  makeSignInLink,
-  passkeysOfOtherHosts,
-  resetSignIn,
-  signInUrl,
-  sweepSignIn,
-} from "../service.ts";
+import { anyoneCanSignIn } from "../second-factor/service.ts";
+import { makeSignInLink } from "../sessions/service.ts";
+import { passkeysOfOtherHosts, signInUrl } from "./service.ts";
+import { resetSignIn, sweepSignIn } from "../service.ts";
 import { relyingParty } from "./challenges.ts";
 
 const origin = "https://status.example.org";

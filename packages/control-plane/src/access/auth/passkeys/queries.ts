@@ -7,7 +7,7 @@ import {
   type Listed,
   listed,
   type Paging,
-} from "../../../platform/db/sql.ts";
+} from "../../../platform/db/client/sql.ts";
 import type { StoredRow } from "../../../platform/http/wire.ts";
 import type { Passkey } from "./schema.ts";
 

@@ -9,10 +9,10 @@ import {
   requireScope,
   type System,
 } from "../../../platform/context.ts";
-import type { Paging } from "../../../platform/db/sql.ts";
+import type { Paging } from "../../../platform/db/client/sql.ts";
 import { isoTimes, type Page, pageOf } from "../../../platform/http/wire.ts";
-import { type Attempt, type Caller, withAttemptRecorded } from "../attempts.ts";
-import { orgsOf, selectAddress, updateVerifiedAt } from "../factor-queries.ts";
+import { type Attempt, type Caller, withAttemptRecorded } from "../passwords/attempts.ts";
+import { orgsOf, selectAddress, updateVerifiedAt } from "../second-factor/factor-queries.ts";
 import {
   factorAdded,
   factorChanged,
@@ -21,10 +21,10 @@ import {
   requireMethod,
   requireSession,
   tellOwner,
-} from "../factors.ts";
+} from "../second-factor/factors.ts";
 import { lockUser, selectHome, selectMe } from "../queries.ts";
-import { asSignedIn, type OpenedSession, openSessionOf } from "../opened-session.ts";
-import { updateSecondFactor } from "../session-queries.ts";
+import { asSignedIn, type OpenedSession, openSessionOf } from "../sessions/opened-session.ts";
+import { updateSecondFactor } from "../sessions/session-queries.ts";
 import { challengeMs, makeChallenge, relyingParty, requireChallenge, takeChallenge } from "./challenges.ts";
 import * as queries from "./queries.ts";
 import type { AuthenticationResponse, CreationOptions, Passkey, PasskeyCreate, RequestOptions } from "./schema.ts";
@@ -36,6 +36,7 @@ import {
   readRegistration,
   type RelyingParty,
 } from "./webauthn.ts";
+export { passkeyOrigin, signInUrl } from "./challenges.ts";
 
 /** Passkeys of one person. */
 const maxPerUser = 20;

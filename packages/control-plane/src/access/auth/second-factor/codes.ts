@@ -6,8 +6,8 @@ import { UnreadableSecret } from "../../../platform/crypto/seal.ts";
 import { signingKey } from "../../../platform/db/signing-keys.ts";
 import { mailOf } from "../../../platform/email/layout.ts";
 import { sendMail } from "../../../platform/email/mail.ts";
-import { selectAddress } from "../factor-queries.ts";
-import { takeTurn, type Turn } from "../sign-in-turns.ts";
+import { selectAddress } from "./factor-queries.ts";
+import { takeTurn, type Turn } from "../passwords/sign-in-turns.ts";
 import * as queries from "./queries.ts";
 import { stepAt, stepOf } from "./totp.ts";
 

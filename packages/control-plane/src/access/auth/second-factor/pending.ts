@@ -3,16 +3,16 @@ import { newId } from "@statusmesh/shared/ids";
 import { minuteMs } from "@statusmesh/shared/time";
 import { inTransaction, type System } from "../../../platform/context.ts";
 import { hashToken, newToken } from "../../../platform/crypto/token.ts";
-import { addressKey } from "../../../platform/http/per-ip.ts";
+import { addressKey } from "../../../platform/http/limits/per-ip.ts";
 import { record } from "../../audit/service.ts";
-import { type Attempt, type Caller, withAttemptRecorded } from "../attempts.ts";
-import type { Device } from "../device-cookie.ts";
-import { selectRevision } from "../factor-queries.ts";
-import { linkIdentity } from "../identity-queries.ts";
-import { asSignedIn, type OpenedSession, openSessionOf } from "../opened-session.ts";
+import { type Attempt, type Caller, withAttemptRecorded } from "../passwords/attempts.ts";
+import type { Device } from "../cookies/device-cookie.ts";
+import { selectRevision } from "./factor-queries.ts";
+import { linkIdentity } from "../identities/queries.ts";
+import { asSignedIn, type OpenedSession, openSessionOf } from "../sessions/opened-session.ts";
 import { lockUser } from "../queries.ts";
 import { takeCodeTurn, useCode } from "./codes.ts";
-import { succeeded } from "../sign-in-turns.ts";
+import { succeeded } from "../passwords/sign-in-turns.ts";
 import * as queries from "./queries.ts";
 
 /** Time between the two steps of a sign-in. */

@@ -1,4 +1,4 @@
-import { affectsRow, anyOf, type Db, firstOf, valueOf } from "../../../platform/db/sql.ts";
+import { affectsRow, anyOf, type Db, firstOf, valueOf } from "../../../platform/db/client/sql.ts";
 
 /** The second factor of a user: `secret` signs in, `pending_secret` waits for its first code. Both are sealed. */
 export interface TotpRow {

@@ -5,9 +5,11 @@ import { hour, minute, second } from "../../../testing/clock.ts";
 import { asking, newMember, serveWhole, signedIn, withToken } from "../../../testing/whole-app.ts";
 import { newOrg, openWorld } from "../../../testing/world.ts";
 import { grantable } from "../../oauth/consent.ts";
-import { hashPassword } from "../passwords.ts";
-import { makeSignInLink, resetSignIn, voidProofs } from "../service.ts";
-import { takeTurn } from "../sign-in-turns.ts";
+import { hashPassword } from "../passwords/passwords.ts";
+import { makeSignInLink } from "../sessions/service.ts";
+import { resetSignIn } from "../service.ts";
+import { voidProofs } from "./service.ts";
+import { takeTurn } from "../passwords/sign-in-turns.ts";
 import { codeAt, stepAt } from "./totp.ts";
 
 const world = await openWorld(t, { env: { SM_SERVER__TRUSTED_PROXIES: "127.0.0.1" } });

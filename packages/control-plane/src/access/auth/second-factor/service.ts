@@ -5,13 +5,15 @@ import { type Ctx, inTransaction, type System } from "../../../platform/context.
 import { resealer } from "../../../platform/crypto/reseal.ts";
 import { newToken } from "../../../platform/crypto/token.ts";
 import { replaceSigningKey } from "../../../platform/db/signing-keys.ts";
-import { selectAddress } from "../factor-queries.ts";
-import { factorChanged, requireFresh } from "../factors.ts";
+import { selectAddress } from "./factor-queries.ts";
+import { factorChanged, requireFresh } from "./factors.ts";
 import { lockUser } from "../queries.ts";
-import { deleteSignInLinks, updateSecondFactor } from "../session-queries.ts";
+import { deleteSignInLinks, updateSecondFactor } from "../sessions/session-queries.ts";
 import { codeInvalid, drift, makeRecoveryCodes, placeOf } from "./codes.ts";
 import * as queries from "./queries.ts";
 import { newSecret, otpauthUrl, stepAt, stepOf } from "./totp.ts";
+export { anyoneCanSignIn, hasProvenSecondFactor, needsPassword, requireFreshSession, signInState } from "./factors.ts";
+export { CodeRequired, admit, isPending, requireOpened, type Admitted, type LinkedIdentity } from "./pending.ts";
 
 /** A secret waits this long for its first code. */
 const pendingMs = 30 * minuteMs;

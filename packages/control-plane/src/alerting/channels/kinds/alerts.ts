@@ -1,6 +1,6 @@
 import type { Severity } from "@statusmesh/shared/severity";
-import { type Alert, type Content, single } from "../content.ts";
-import { maxNameLength, plain } from "../message-text.ts";
+import { type Alert, type Content, single } from "../sending/content.ts";
+import { maxNameLength, plain } from "../sending/message-text.ts";
 import type { ChannelMessage } from "./kind.ts";
 
 /** The alert of a message to a pager. One without an alert has its own: a test message ends it at once. */

@@ -1,6 +1,6 @@
 import Type from "typebox";
 import { alertMail } from "../../../platform/email/layout.ts";
-import { messageText } from "../message.ts";
+import { messageText } from "../sending/message.ts";
 import { channelKind, invalid, ConfigText } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";
 

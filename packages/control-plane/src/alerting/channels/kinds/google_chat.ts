@@ -1,6 +1,6 @@
 import Type from "typebox";
-import { chatText, fitted } from "../message-text.ts";
-import { messageText } from "../message.ts";
+import { chatText, fitted } from "../sending/message-text.ts";
+import { messageText } from "../sending/message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, vendorUrl, WebhookUrl } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";

@@ -7,7 +7,7 @@ import type { SubscriptionKeys } from "../../../platform/crypto/push-message.ts"
 import type { Mail } from "../../../platform/email/mail.ts";
 import type { Icon } from "../../../platform/html/icons.ts";
 import type { Outbound } from "../../../platform/outbound/client.ts";
-import type { Content, MailThread } from "../content.ts";
+import type { Content, MailThread } from "../sending/content.ts";
 import { mapSecretsOf, shownEnds } from "./secrets.ts";
 
 declare module "typebox" {

@@ -1,7 +1,7 @@
 import Type from "typebox";
-import { checkAll } from "@statusmesh/shared/faults";
-import { fitted, textLines, withIcon } from "../message-text.ts";
-import { messageText } from "../message.ts";
+import { checkAll } from "@statusmesh/shared/schema/faults";
+import { fitted, textLines, withIcon } from "../sending/message-text.ts";
+import { messageText } from "../sending/message.ts";
 import { deliver, jsonObject, jsonRequest } from "./deliver.ts";
 import { below, channelKind, headerToken, ownServer, ConfigText, SecretText } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";

@@ -1,6 +1,6 @@
 import Type from "typebox";
-import { fitted, type MessageText, type Tone } from "../message-text.ts";
-import { messageText } from "../message.ts";
+import { fitted, type MessageText, type Tone } from "../sending/message-text.ts";
+import { messageText } from "../sending/message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, SecretText, vendorUrl } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";

@@ -1,7 +1,7 @@
 import Type from "typebox";
-import { checkAll } from "@statusmesh/shared/faults";
-import { factLines, fitted, type MessageText } from "../message-text.ts";
-import { messageText } from "../message.ts";
+import { checkAll } from "@statusmesh/shared/schema/faults";
+import { factLines, fitted, type MessageText } from "../sending/message-text.ts";
+import { messageText } from "../sending/message.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { type AllowedUrls, channelKind, headerToken, invalid, ownServer, ConfigText } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";

@@ -1,7 +1,7 @@
 import Type from "typebox";
-import type { Content } from "../content.ts";
-import { factLines, fitted, linkLines } from "../message-text.ts";
-import { messageText } from "../message.ts";
+import type { Content } from "../sending/content.ts";
+import { factLines, fitted, linkLines } from "../sending/message-text.ts";
+import { messageText } from "../sending/message.ts";
 import { alertOf, alertSubject } from "./alerts.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, headerToken, SecretText } from "./kind.ts";

@@ -1,6 +1,6 @@
 import Type from "typebox";
-import type { Content } from "../content.ts";
-import { messageText } from "../message.ts";
+import type { Content } from "../sending/content.ts";
+import { messageText } from "../sending/message.ts";
 import { alertOf, alertSubject } from "./alerts.ts";
 import { deliver, jsonRequest } from "./deliver.ts";
 import { channelKind, invalid, SecretText } from "./kind.ts";

@@ -1,7 +1,7 @@
 import Type from "typebox";
-import { checkAll } from "@statusmesh/shared/faults";
-import { factsAndAcknowledge, fitted } from "../message-text.ts";
-import { messageText } from "../message.ts";
+import { checkAll } from "@statusmesh/shared/schema/faults";
+import { factsAndAcknowledge, fitted } from "../sending/message-text.ts";
+import { messageText } from "../sending/message.ts";
 import { channelKind, holds, SecretText } from "./kind.ts";
 import { deliver, formRequest, jsonObject, joined, wordOf } from "./deliver.ts";
 import { Shape } from "../../../platform/http/wire.ts";

@@ -1,6 +1,13 @@
 import Type from "typebox";
-import { acknowledgeTokenIn, fitted, headLines, linkLines, type MessageText, withIcon } from "../message-text.ts";
-import { messageText } from "../message.ts";
+import {
+  acknowledgeTokenIn,
+  fitted,
+  headLines,
+  linkLines,
+  type MessageText,
+  withIcon,
+} from "../sending/message-text.ts";
+import { messageText } from "../sending/message.ts";
 import { channelKind, invalid, WebhookUrl, webUrl } from "./kind.ts";
 import { deliver, jsonObject, jsonRequest, wordOf } from "./deliver.ts";
 import { Shape } from "../../../platform/http/wire.ts";

@@ -1,10 +1,10 @@
 import Type, { type Static } from "typebox";
-import { checkAll } from "@statusmesh/shared/faults";
+import { checkAll } from "@statusmesh/shared/schema/faults";
 import { asObject } from "@statusmesh/shared/json";
 import type { OutboundReply } from "../../../platform/outbound/client.ts";
-import type { Content } from "../content.ts";
-import { fitted, textLines } from "../message-text.ts";
-import { messageText } from "../message.ts";
+import type { Content } from "../sending/content.ts";
+import { fitted, textLines } from "../sending/message-text.ts";
+import { messageText } from "../sending/message.ts";
 import { channelKind, holds, ConfigText, SecretText, type Transports } from "./kind.ts";
 import { deliver, isPermanent, jsonObject, jsonRequest, type VendorFailure, wordOf } from "./deliver.ts";
 import { Shape } from "../../../platform/http/wire.ts";

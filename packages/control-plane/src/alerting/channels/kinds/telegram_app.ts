@@ -1,6 +1,6 @@
 import Type from "typebox";
-import { acknowledgeTokenIn } from "../message-text.ts";
-import { messageText } from "../message.ts";
+import { acknowledgeTokenIn } from "../sending/message-text.ts";
+import { messageText } from "../sending/message.ts";
 import { channelKind, DeliveryError } from "./kind.ts";
 import { sendTelegram, telegramOrigin } from "./telegram.ts";
 import { Shape, Text } from "../../../platform/http/wire.ts";

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import Type from "typebox";
 import { isPoint, maxPushBytes } from "../../../platform/crypto/push-message.ts";
-import type { Content, Round } from "../content.ts";
-import { factLines, fitted, type MessageText } from "../message-text.ts";
-import { messageText } from "../message.ts";
+import type { Content, Round } from "../sending/content.ts";
+import { factLines, fitted, type MessageText } from "../sending/message-text.ts";
+import { messageText } from "../sending/message.ts";
 import { channelKind, DeliveryError, invalid, SecretText, webUrl } from "./kind.ts";
 import { Flag, nullable, Shape, Text, Timestamp } from "../../../platform/http/wire.ts";
 

@@ -1,12 +1,12 @@
 import { createHmac } from "node:crypto";
 import { validateHeaderName, validateHeaderValue } from "node:http";
 import Type from "typebox";
-import { checkAll } from "@statusmesh/shared/faults";
+import { checkAll } from "@statusmesh/shared/schema/faults";
 import { messageOf } from "@statusmesh/shared/thrown";
 import { pointerSegment } from "@statusmesh/shared/secrets";
-import type { Round, SingleContent } from "../content.ts";
-import { textLines } from "../message-text.ts";
-import { messageText } from "../message.ts";
+import type { Round, SingleContent } from "../sending/content.ts";
+import { textLines } from "../sending/message-text.ts";
+import { messageText } from "../sending/message.ts";
 import { deliver } from "./deliver.ts";
 import { channelKind, type ChannelMessage, holds, invalid, SecretText, webUrl } from "./kind.ts";
 import { Shape } from "../../../platform/http/wire.ts";

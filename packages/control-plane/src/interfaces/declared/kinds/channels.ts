@@ -1,17 +1,12 @@
 import { mask } from "@statusmesh/shared/secrets";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import { ChannelCreate, type ChannelConfig, type ChannelPatch } from "../../../alerting/channels/schema.ts";
-import {
-  channelKindOf,
-  checkConfig,
-  checkedHours,
-  checkedRoute,
-  completedConfig,
-  openedConfig,
-  type StoredChannel,
-} from "../../../alerting/channels/service.ts";
-import { changedSecret, changesBetween, fieldsOf, only } from "../compare.ts";
-import type { Declared } from "../document.ts";
+import { channelKindOf, completedConfig } from "../../../alerting/channels/kinds/service.ts";
+import { checkConfig, openedConfig, type StoredChannel } from "../../../alerting/channels/config/service.ts";
+import { checkedHours } from "../../../alerting/channels/service.ts";
+import { checkedRoute } from "../../../alerting/channels/routes/service.ts";
+import { changedSecret, changesBetween, fieldsOf, only } from "../plan/compare.ts";
+import type { Declared } from "../document/document.ts";
 import { type Judged, judge, type Judging, secretsOf, withKept } from "./kind.ts";
 
 /** Compares a declared channel with the stored one, null for a new one. Null where it has faults. */

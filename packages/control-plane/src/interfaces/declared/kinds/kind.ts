@@ -1,13 +1,13 @@
 import { AppError, type ErrorCode } from "@statusmesh/shared/errors";
-import { below, type Faults } from "@statusmesh/shared/faults";
+import { below, type Faults } from "@statusmesh/shared/schema/faults";
 import { mask, type SecretsDestination } from "@statusmesh/shared/secrets";
 import type { Plan } from "../../../access/plans/service.ts";
 import type { KnownCertificates } from "../../../monitoring/certificates/service.ts";
 import type { Ctx } from "../../../platform/context.ts";
 import { refuseMovedSecrets } from "../../../platform/crypto/kept-secrets.ts";
-import type { FieldChange } from "../compare.ts";
-import type { Facts } from "../facts.ts";
-import type { References } from "../references.ts";
+import type { FieldChange } from "../plan/compare.ts";
+import type { Facts } from "../document/facts.ts";
+import type { References } from "../plan/references.ts";
 
 /** What every object of a document is judged by. */
 export interface Judging {

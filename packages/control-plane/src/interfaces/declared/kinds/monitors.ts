@@ -1,21 +1,20 @@
 import { type CheckSpec, isGroup, isProbed, kindOf } from "@statusmesh/shared/checks";
-import { checkAll } from "@statusmesh/shared/faults";
+import { checkAll } from "@statusmesh/shared/schema/faults";
 import { isObject } from "@statusmesh/shared/json";
 import { mask } from "@statusmesh/shared/secrets";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import { addressesRule, addressHash, type StoredAddress } from "../../../monitoring/heartbeats/service.ts";
 import { type Alert, TargetCreate } from "../../../monitoring/targets/schema.ts";
 import {
   completedCheck,
   createRules,
   edited,
-  openedCheck,
   savedWarnings,
-  type StoredTarget,
   type TargetEdit,
-} from "../../../monitoring/targets/service.ts";
-import { changedSecret, changesBetween, fieldsOf, only, sorted } from "../compare.ts";
-import type { Declared } from "../document.ts";
+} from "../../../monitoring/targets/write/service.ts";
+import { openedCheck, type StoredTarget } from "../../../monitoring/targets/stored/service.ts";
+import { changedSecret, changesBetween, fieldsOf, only, sorted } from "../plan/compare.ts";
+import type { Declared } from "../document/document.ts";
 import { type Judged, judge, type Judging, listIn, refuse, secretsOf, withKept } from "./kind.ts";
 
 /** A stored monitor with the addresses of its pings. */

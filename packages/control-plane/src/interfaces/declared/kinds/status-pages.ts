@@ -1,20 +1,18 @@
 import { AppError } from "@statusmesh/shared/errors";
 import { isObject } from "@statusmesh/shared/json";
 import { mask } from "@statusmesh/shared/secrets";
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import { ComponentCreate, StatusPageCreate, type StatusPagePatch } from "../../../publishing/status-pages/schema.ts";
+import { accessRules } from "../../../publishing/status-pages/access/service.ts";
+import { domainRules } from "../../../publishing/status-pages/domains/service.ts";
+import { pageRules, publishRules, type StoredPage } from "../../../publishing/status-pages/service.ts";
 import {
-  accessRules,
-  domainRules,
-  pageRules,
-  publishRules,
-  type StoredPage,
   type WrittenComponent,
   writtenComponent,
   unusualShow,
-} from "../../../publishing/status-pages/service.ts";
-import { changedSecret, changesBetween, fieldsOf, only } from "../compare.ts";
-import type { Declared } from "../document.ts";
+} from "../../../publishing/status-pages/components/service.ts";
+import { changedSecret, changesBetween, fieldsOf, only } from "../plan/compare.ts";
+import type { Declared } from "../document/document.ts";
 import { type Judged, judge, type Judging, listIn, refuse } from "./kind.ts";
 
 /** A page with its components, in order, and its custom domain. */

@@ -1,10 +1,10 @@
-import { validate } from "@statusmesh/shared/validate";
+import { validate } from "@statusmesh/shared/schema/validate";
 import { MaintenanceCreate, type MaintenancePatch } from "../../../alerting/maintenance/schema.ts";
 import { type StoredWindow, windowRules } from "../../../alerting/maintenance/service.ts";
 import { iso } from "../../../platform/http/wire.ts";
-import { changesBetween, fieldsOf, only, sorted } from "../compare.ts";
-import type { Declared } from "../document.ts";
-import { tagOf } from "../facts.ts";
+import { changesBetween, fieldsOf, only, sorted } from "../plan/compare.ts";
+import type { Declared } from "../document/document.ts";
+import { tagOf } from "../document/facts.ts";
 import { type Judged, judge, type Judging, listIn, refuse } from "./kind.ts";
 
 type Row = Pick<

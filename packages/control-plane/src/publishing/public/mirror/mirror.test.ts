@@ -12,7 +12,9 @@ import { minute, noon, second } from "../../../testing/clock.ts";
 import { addIncident, newTarget, setStatus } from "../../../testing/scene.ts";
 import { newOrg, openWorld } from "../../../testing/world.ts";
 import { setPublished } from "../../publications/service.ts";
-import { addComponent, createPage, deletePage, setLogo, updatePage } from "../../status-pages/service.ts";
+import { addComponent } from "../../status-pages/components/service.ts";
+import { createPage, deletePage, updatePage } from "../../status-pages/service.ts";
+import { setLogo } from "../../status-pages/logos/service.ts";
 import { checkMirrors, copiesOf, isMirrorDue, mirrorInWords, mirrorPages } from "./service.ts";
 import { signed } from "./signature-v4.ts";
 

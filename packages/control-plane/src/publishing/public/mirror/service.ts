@@ -6,8 +6,9 @@ import { type Ctx, requireScope, type System } from "../../../platform/context.t
 import { hostUrl, pageUrl } from "../../../platform/http/page-host.ts";
 import type { Language } from "../../languages/schema.ts";
 import { languageOf } from "../../languages/service.ts";
-import { isPrivate, pageOfSlug } from "../../status-pages/service.ts";
-import { computeStatus } from "../compute.ts";
+import { isPrivate } from "../../status-pages/access/service.ts";
+import { pageOfSlug } from "../../status-pages/service.ts";
+import { computeStatus } from "../page/compute.ts";
 import { beatFile, type CopyFile, copyOf, goneFiles, headOf, indexFile } from "./files.ts";
 import * as queries from "./queries.ts";
 import type { MirrorRow } from "./queries.ts";

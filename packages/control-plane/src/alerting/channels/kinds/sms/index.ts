@@ -1,8 +1,8 @@
 import Type, { type Static } from "typebox";
-import { checkAll } from "@statusmesh/shared/faults";
-import type { FieldForm } from "@statusmesh/shared/form";
-import type { Content } from "../../content.ts";
-import { messageText } from "../../message.ts";
+import { checkAll } from "@statusmesh/shared/schema/faults";
+import type { FieldForm } from "@statusmesh/shared/schema/form";
+import type { Content } from "../../sending/content.ts";
+import { messageText } from "../../sending/message.ts";
 import { type ChannelKind, channelKind, ConfigText, holds, invalid, PhoneText } from "../kind.ts";
 import { deliver } from "../deliver.ts";
 import { plivo } from "./plivo.ts";

@@ -1,4 +1,4 @@
-import { factLine, type MessageText } from "../../message-text.ts";
+import { factLine, type MessageText } from "../../sending/message-text.ts";
 /**
  * Characters of the GSM 7-bit default alphabet, one septet each, and of its extension table, two septets each (3GPP TS
  * 23.038, sections 6.2.1 and 6.2.1.1).

@@ -1,6 +1,6 @@
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
-import type { Content, Notice } from "../../content.ts";
+import type { Content, Notice } from "../../sending/content.ts";
 import type { OutboundRequest } from "../../../../platform/outbound/client.ts";
 import { telegramText } from "../telegram.ts";
 import { templateParameters } from "../whatsapp.ts";

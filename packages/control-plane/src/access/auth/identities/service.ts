@@ -1,0 +1,10 @@
+export {
+  accountOf,
+  hasAccount,
+  linkTo,
+  listIdentities,
+  personWith,
+  type Attested,
+  unlinkIdentity,
+} from "./identities.ts";
+export { requestMagicLink } from "./magic-link.ts";

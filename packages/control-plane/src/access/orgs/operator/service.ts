@@ -1,0 +1,1 @@
+export { changePlan, getAnyOrg, listAllOrgs } from "./operator.ts";

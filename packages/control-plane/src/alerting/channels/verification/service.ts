@@ -1,0 +1,9 @@
+export {
+  confirmAddress,
+  pendingVerification,
+  purgeVerifications,
+  resendVerification,
+  sendVerificationMail,
+  subscribedAddress,
+  unsubscribe,
+} from "./verification.ts";

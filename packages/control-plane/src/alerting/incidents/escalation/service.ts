@@ -1,0 +1,1 @@
+export { callsOf, callsOfCauses } from "./on-call.ts";

@@ -1,0 +1,2 @@
+export { explainIncident, explainVotes } from "./explain.ts";
+export { listDeliveries, retryDelivery } from "./notifications.ts";

@@ -1,0 +1,1 @@
+export { reconsiderDependencies } from "./dependency-queries.ts";

@@ -1,0 +1,1 @@
+export { type TakeAgentPings } from "./agent-pings.ts";

@@ -1,0 +1,1 @@
+export { latencyColumns, latencyOfRuns, msOfSum } from "./queries.ts";

@@ -1,0 +1,2 @@
+export { latencyByRegion, latencySeries, readLatency, readLatencyByRegion, readStoredLatency } from "./latency.ts";
+export { latestBucket, phasesOf } from "./phases.ts";

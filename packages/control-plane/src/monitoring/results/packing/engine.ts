@@ -1,0 +1,1 @@
+export { lockSealing } from "./pack-queries.ts";

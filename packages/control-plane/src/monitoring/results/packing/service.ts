@@ -1,0 +1,1 @@
+export { packState } from "./pack-state.ts";

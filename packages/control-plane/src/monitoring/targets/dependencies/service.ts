@@ -1,0 +1,1 @@
+export { keepDependencies } from "./dependencies.ts";

@@ -1,0 +1,9 @@
+export {
+  checkDomain,
+  domainRules,
+  isHostOf,
+  publishedNames,
+  recheckDomains,
+  type PublishedNames,
+  verifiedDomains,
+} from "./domains.ts";
