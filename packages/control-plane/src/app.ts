@@ -11,14 +11,12 @@ import { authenticateTenant, bearerOf } from "./access/auth/sessions/authenticat
 import { operatorAuthentication } from "./access/auth/sessions/authenticate-operator.ts";
 import { passkeyRoutes } from "./access/auth/passkeys/api.ts";
 import { authPages } from "./access/auth/pages.ts";
-import { askedLater, sessionCookieName } from "./access/auth/cookies/service.ts";
-import { me } from "./access/auth/service.ts";
-import { needsPassword } from "./access/auth/second-factor/service.ts";
+import { sessionCookieName } from "./access/auth/cookies/service.ts";
 import { channelLinkRoutes, mailLinkRoutes } from "./alerting/channel-links/api.ts";
 import { channelLinkPages } from "./alerting/channel-links/pages.ts";
 import { channelRoutes } from "./alerting/channels/api.ts";
 import { channelsPages } from "./alerting/channels/pages.ts";
-import type { Ctx, Scope, System, Visit } from "./platform/context.ts";
+import type { Scope, System, Visit } from "./platform/context.ts";
 import { ping } from "./platform/db/client/sql.ts";
 import { dashboardRoutes } from "./interfaces/dashboard/api.ts";
 import { declaredRoutes } from "./interfaces/declared/api.ts";
@@ -34,7 +32,7 @@ import { atRoute, exchange, type RequestSeen } from "./platform/http/exchange.ts
 import { type Authenticators, mountRoutes } from "./platform/http/mount.ts";
 import { type Answered, isRead, otherMethods } from "./platform/http/methods.ts";
 import { partsPages } from "./platform/html/parts.ts";
-import { errorPages, type Frame, mountPages, type Page, type ViewData } from "./platform/html/pages.ts";
+import { errorPages, mountPages, type Page, type ViewData } from "./platform/html/pages.ts";
 import { pageHostOf, pageHosts } from "./platform/http/page-host.ts";
 import { apiPerIp, proxiesOf, publicPerIp, signInPerIp, takenAddressesPerIp } from "./platform/http/limits/per-ip.ts";
 import { stringified } from "./platform/http/reply/reply.ts";
@@ -51,12 +49,9 @@ import { recentHistory } from "./monitoring/results/service.ts";
 import { subscribersReached } from "./publishing/subscribers/service.ts";
 import { channelChoices, existingChannelIds } from "./alerting/channels/service.ts";
 import { dropHeldNotices } from "./alerting/deliveries/service.ts";
-import { openCounts } from "./alerting/incidents/service.ts";
 import { rescheduleLadders } from "./alerting/incidents/evidence/service.ts";
-import { activeWindows } from "./alerting/maintenance/calendar/service.ts";
 import { snoozeRoutes } from "./alerting/snoozes/api.ts";
 import { snoozePages } from "./alerting/snoozes/pages.ts";
-import { shownSnoozes } from "./alerting/snoozes/service.ts";
 import { certificatesPages } from "./monitoring/certificates/pages.ts";
 import { certificateRoutes } from "./monitoring/certificates/api.ts";
 import { updateTemplateRoutes } from "./alerting/update-templates/api.ts";
@@ -64,7 +59,6 @@ import { updateTemplatesPages } from "./alerting/update-templates/pages.ts";
 import { incidentTools } from "./alerting/incidents/tools.ts";
 import { tenancyRoutes } from "./access/orgs/api.ts";
 import { operatorOrgRoutes } from "./access/orgs/operator/api.ts";
-import { listOrgs } from "./access/orgs/service.ts";
 import { tenancyPages } from "./access/orgs/pages.ts";
 import { maintenanceTools } from "./alerting/maintenance/tools.ts";
 import { orgTools } from "./access/orgs/tools.ts";
@@ -134,6 +128,7 @@ import { targetBulkRoutes } from "./monitoring/targets/bulk/api.ts";
 import { announceTargetsOf, listTags } from "./monitoring/targets/service.ts";
 import { causesOf, monitorStates } from "./monitoring/targets/health/service.ts";
 import { targetTools } from "./monitoring/targets/tools.ts";
+import { frame } from "./frame.ts";
 
 export interface AppOptions {
   system: System;
@@ -362,42 +357,6 @@ function answeredPaths({ config }: System, routes: readonly Route[], pages: read
     ...[...documents, ...pages.map((page) => page.path)].map((path) => ({ path, method: "GET" })),
     { path: "/sign-in", method: "POST" },
   ];
-}
-
-/** Data of the frame around every console page. */
-async function frame(ctx: Ctx, http: Context): Promise<Omit<Frame, "path" | "address">> {
-  const bySession = ctx.actor.type === "session";
-  const [caller, open, windows, snoozes, orgs, asksPassword] = await Promise.all([
-    me(ctx),
-    openCounts(ctx),
-    ctx.scopes.has("maintenance:read") ? activeWindows(ctx) : [],
-    ctx.scopes.has("incidents:read") ? shownSnoozes(ctx) : [],
-    // Only a session can switch between organisations.
-    bySession ? listOrgs(ctx, { limit: 50, offset: 0 }) : null,
-    !askedLater(ctx.config, http) && needsPassword(ctx),
-  ]);
-  return {
-    org: caller.org?.name ?? "",
-    orgId: ctx.orgId,
-    role: ctx.role,
-    // Null hides the sign-out button, which only a session has.
-    email: bySession ? caller.user.email : null,
-    otherOrgs: (orgs?.items ?? [])
-      .filter((org) => !org.current && org.deleted_at === null)
-      .map(({ id, name }) => ({ id, name })),
-    asksPassword,
-    lacksSecondFactor: ctx.lacksSecondFactor === true,
-    openCauses: open.waiting,
-    snoozes,
-    tone:
-      open.incidents > open.minor
-        ? "down"
-        : open.incidents > 0
-          ? "degraded"
-          : windows.length > 0
-            ? "maintenance"
-            : "up",
-  };
 }
 
 function makeAuthenticators(system: System, counter: Counter): Authenticators {

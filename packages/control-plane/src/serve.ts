@@ -2,7 +2,7 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { MetricsPort } from "@statusmesh/shared/net/metrics-port";
 import { hourMs, minuteMs } from "@statusmesh/shared/time";
-import { ensureBuiltInAgent } from "./monitoring/agents/service.ts";
+import { ensureBuiltInAgent } from "./monitoring/agents/registration/service.ts";
 import { createApp } from "./app.ts";
 import { bootstrap, type Bootstrapped } from "./access/auth/service.ts";
 import { type BuiltInAgent, builtInAgentToken, startBuiltInAgent } from "./monitoring/agents/built-in.ts";

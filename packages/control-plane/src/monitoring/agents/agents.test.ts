@@ -8,16 +8,8 @@ import { newTarget } from "../../testing/scene.ts";
 import { newAgent, newOrg, openWorld } from "../../testing/world.ts";
 import { version as release } from "../../platform/program.ts";
 import { installCommands } from "./pages.ts";
-import {
-  agentPulls,
-  agentSeen,
-  isOlder,
-  liveAgents,
-  regionsWithAgents,
-  sharersOf,
-  silentRegions,
-  whoAmI,
-} from "./service.ts";
+import { agentPulls, agentSeen, liveAgents, regionsWithAgents, sharersOf, silentRegions, whoAmI } from "./service.ts";
+import { isOlder } from "./registration/service.ts";
 
 const world = await openWorld(t, { env: { SM_OPERATOR__EMAIL: "ops@example.org" } });
 const { sql, clock, log } = world;

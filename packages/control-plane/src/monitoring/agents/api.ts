@@ -1,7 +1,8 @@
 import { WhoAmIReply } from "@statusmesh/shared/protocol/agent-protocol";
 import { createdIn, ok, route, type Route } from "../../platform/http/route.ts";
 import { Agent, AgentCreate, AgentPage, AgentPatch, AgentWithToken, DeleteQuery, ListQuery } from "./schema.ts";
-import { createAgent, deleteAgent, getAgent, listAgents, renameAgent, whoAmI } from "./service.ts";
+import { whoAmI } from "./service.ts";
+import { createAgent, deleteAgent, getAgent, listAgents, renameAgent } from "./registration/service.ts";
 
 const one = {
   auth: "operator",

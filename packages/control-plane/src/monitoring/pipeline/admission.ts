@@ -9,7 +9,7 @@ import {
   scheduleViolation,
 } from "@statusmesh/shared/schedule";
 import { dayMs, minuteMs } from "@statusmesh/shared/time";
-import { getAgent } from "../agents/service.ts";
+import { getAgent } from "../agents/registration/service.ts";
 import type { AgentCtx } from "../../platform/context.ts";
 import type { Db } from "../../platform/db/client/sql.ts";
 import { issuedKey, leastRecheckMs, selectIssued } from "../results/slots/engine.ts";

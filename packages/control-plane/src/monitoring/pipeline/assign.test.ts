@@ -7,7 +7,8 @@ import { protocolVersion, type PullReply } from "@statusmesh/shared/protocol/age
 import { newId } from "@statusmesh/shared/ids";
 import { jitterMs, nextSlot, phaseMs } from "@statusmesh/shared/schedule";
 import { validate } from "@statusmesh/shared/schema/validate";
-import { agentLiveMs, agentSeen } from "../agents/service.ts";
+import { agentSeen } from "../agents/service.ts";
+import { agentLiveMs } from "../agents/registration/service.ts";
 import { type AgentCtx, type Ctx, inTransaction } from "../../platform/context.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
 import { type Hub, openHub } from "../../platform/db/notify.ts";

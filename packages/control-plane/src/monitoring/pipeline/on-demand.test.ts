@@ -4,7 +4,8 @@ import { type Abilities, allAbilities } from "@statusmesh/shared/checks/abilitie
 import { protocolVersion, type RunReply } from "@statusmesh/shared/protocol/agent-protocol";
 import type { CheckSpec, ProbedSpec } from "@statusmesh/shared/checks";
 import { newId } from "@statusmesh/shared/ids";
-import { agentLeaves, agentPulls, agentSeen, ensureBuiltInAgent } from "../agents/service.ts";
+import { agentLeaves, agentPulls, agentSeen } from "../agents/service.ts";
+import { ensureBuiltInAgent } from "../agents/registration/service.ts";
 import type { AgentCtx, Ctx } from "../../platform/context.ts";
 import { makeSealer } from "../../platform/crypto/seal.ts";
 import { type Hub, openHub } from "../../platform/db/notify.ts";

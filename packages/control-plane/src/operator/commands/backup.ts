@@ -11,7 +11,7 @@ import { silentLog } from "../../platform/process/log.ts";
 import { makeSystem, openConfiguredDatabase } from "../open-system.ts";
 import { StartupError } from "../../config/startup-error.ts";
 import { version } from "../../platform/program.ts";
-import { countSecrets } from "./doctor.ts";
+import { countSecrets } from "./doctor-secrets.ts";
 
 /**
  * `statusmesh backup <file>`: writes the whole database to one file, also beside a running service. The file gets its

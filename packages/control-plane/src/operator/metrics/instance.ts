@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { agentLiveMs, agentProblems } from "../../monitoring/agents/service.ts";
+import { agentProblems } from "../../monitoring/agents/service.ts";
+import { agentLiveMs } from "../../monitoring/agents/registration/service.ts";
 import { packState } from "../../monitoring/results/packing/service.ts";
 import type { System } from "../../platform/context.ts";
 import { ping } from "../../platform/db/client/sql.ts";

@@ -8,7 +8,7 @@ import { atMost, getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";
 import { sameSecret } from "../../platform/crypto/token.ts";
 import { signingKey } from "../../platform/db/signing-keys.ts";
-import type { PageRow } from "../status-pages/service.ts";
+import type { PageRow } from "../status-pages/visits/service.ts";
 
 const lifetimeMs = 30 * dayMs;
 /** Cookies that are known to be right, so that a reader costs a signature once. */

@@ -11,7 +11,7 @@ import { rateLimited } from "../../platform/http/limits/throttle.ts";
 import type { Language } from "../languages/schema.ts";
 import { textsOf } from "../languages/service.ts";
 import { domainOfAddress, mailboxKey } from "../status-pages/access/service.ts";
-import type { PageRow } from "../status-pages/service.ts";
+import type { PageRow } from "../status-pages/visits/service.ts";
 import { isEmail } from "../subscribers/schema.ts";
 import { readerCookie } from "./cookie.ts";
 import * as queries from "./queries.ts";

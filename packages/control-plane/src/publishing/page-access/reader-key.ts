@@ -5,7 +5,7 @@ import { bearerOf } from "../../access/auth/sessions/service.ts";
 import { atMost, getOrMake } from "../../platform/caches.ts";
 import type { System } from "../../platform/context.ts";
 import { hashToken } from "../../platform/crypto/token.ts";
-import type { PageRow } from "../status-pages/service.ts";
+import type { PageRow } from "../status-pages/visits/service.ts";
 import { touchReaderToken } from "../status-pages/access/service.ts";
 
 const isImage = (path: string): boolean =>

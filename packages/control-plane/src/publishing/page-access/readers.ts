@@ -9,7 +9,7 @@ import type { System } from "../../platform/context.ts";
 import { hashToken, newToken } from "../../platform/crypto/token.ts";
 import { type SharedReads, sharedReads } from "../../platform/db/client/shared-reads.ts";
 import { pageHostOf } from "../../platform/http/page-host.ts";
-import type { PageRow } from "../status-pages/service.ts";
+import type { PageRow } from "../status-pages/visits/service.ts";
 import { enterCookieName, readerCookieName } from "./cookie.ts";
 import * as queries from "./queries.ts";
 

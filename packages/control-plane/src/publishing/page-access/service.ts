@@ -12,7 +12,7 @@ import { countEvent, takeBackEvent } from "../../platform/db/counters.ts";
 import { addressKey, visitorAddress } from "../../platform/http/limits/per-ip.ts";
 import { rateLimited } from "../../platform/http/limits/throttle.ts";
 import { isPasswordOf } from "../status-pages/access/service.ts";
-import type { PageRow } from "../status-pages/service.ts";
+import type { PageRow } from "../status-pages/visits/service.ts";
 import { provenBy, readerCookie } from "./cookie.ts";
 import * as queries from "./queries.ts";
 import { hasReaderToken } from "./reader-key.ts";

@@ -4,7 +4,7 @@ import { described, Id, paging, Text } from "../../platform/http/wire.ts";
 import { hostUrl, pageUrl } from "../../platform/http/page-host.ts";
 import type { PageVisit } from "../../platform/context.ts";
 import { BadgeQuery, componentBadge, pageBadge } from "./feeds/badges.ts";
-import { historyDays } from "./page/compute.ts";
+import { historyDays } from "./page/histories.ts";
 import { maintenanceCalendar } from "./feeds/ics.ts";
 import { llmsText } from "./feeds/llms.ts";
 import { incidentsFeed } from "./feeds/rss.ts";

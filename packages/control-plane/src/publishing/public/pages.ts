@@ -6,7 +6,7 @@ import type { Ctx, PageVisit, Visit } from "../../platform/context.ts";
 import { page, type PageCall } from "../../platform/html/pages.ts";
 import { gateHeaders } from "../../platform/http/page-host.ts";
 import { mapInTurns } from "../../platform/process/turns.ts";
-import { type PageRow, pageToPreview, visitedPage } from "../status-pages/service.ts";
+import { type PageRow, pageToPreview, visitedPage } from "../status-pages/visits/service.ts";
 import type { Language } from "../languages/schema.ts";
 import { askedLanguage, preferredLanguage, type Texts, textsOf } from "../languages/service.ts";
 import { recentDays } from "../entries/service.ts";

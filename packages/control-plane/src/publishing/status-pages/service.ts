@@ -6,11 +6,9 @@ import {
   type Ctx,
   inTransaction,
   type OrgReader,
-  type PageVisit,
   requireOwner,
   requireScope,
   type System,
-  type Visit,
 } from "../../platform/context.ts";
 import { hostUrl, pageUrl, reservedSlugs } from "../../platform/http/page-host.ts";
 import { type ManagedChange, writeManaged } from "../../platform/db/managed-queries.ts";
@@ -29,20 +27,9 @@ import { deleteReaderTokensOf } from "./access/reader-token-queries.ts";
 import * as componentQueries from "./components/queries.ts";
 import * as queries from "./queries.ts";
 import type { Branding, BrandingInput, StatusPage, StatusPageCreate, StatusPagePatch } from "./schema.ts";
-export { publishRules } from "./publish.ts";
+import { type PageRow, servedPage, complete, branding } from "./visits/service.ts";
 
-const defaultBranding: Branding = {
-  display_name: null,
-  about: null,
-  brand_color: null,
-  style: "auto",
-  show_powered_by: true,
-  website_url: null,
-  hide_from_search: false,
-  timezone: "UTC",
-  language: "en",
-  languages: null,
-};
+export { publishRules } from "./publish.ts";
 
 /** The organisation's pages, oldest first. */
 export async function listPages(ctx: Ctx, { limit, offset }: Paging): Promise<Page<StatusPage>> {
@@ -221,49 +208,11 @@ export async function managePages(tx: Ctx, changes: readonly ManagedChange[]): P
   requireScope(tx, "status_page:write");
   await writeManaged(tx.sql, "status_pages", tx.orgId, changes);
 }
-
-/** A page with every field of the branding. */
-export type PageRow = queries.StatusPageRow;
 export { notifyPages, pagesChannel } from "./queries.ts";
-
-/** The published page of the requested host or path, else of /status; null for none. Public, without scopes. */
-export async function servedPage(system: Visit): Promise<PageRow | null> {
-  const { sql, config, pageId: id, pageSlug: slug, pagePath } = system;
-  if (id !== undefined) return complete(await queries.selectPublishedPage(sql, { id }));
-  if (slug === null) return null;
-  const byPath = pagePath !== undefined || slug === undefined;
-  if (byPath && !config.tenancy.path_based_public_routes) return null;
-  return complete(
-    slug === undefined ? await queries.selectServedPage(sql) : await queries.selectPublishedPage(sql, { slug }),
-  );
-}
-
-/** A page of any organisation, published or not; null for an absent one. Public, without scopes. */
-export const pageWithId = async ({ sql }: System, id: string): Promise<PageRow | null> =>
-  complete(await queries.selectPageOfAny(sql, id));
 
 /** The published page with a slug; null for none. */
 export const pageOfSlug = async ({ sql }: System, slug: string): Promise<PageRow | null> =>
   complete(await queries.selectPublishedPage(sql, { slug }));
-
-/**
- * The published page of a request at the console's host or at its own, also where pages are not served below /status.
- * Null for none.
- */
-export async function pageToEnter(system: Visit): Promise<PageRow | null> {
-  const { sql, pageId: id, pageSlug: slug } = system;
-  if (id !== undefined) return complete(await queries.selectPublishedPage(sql, { id }));
-  return typeof slug === "string" ? complete(await queries.selectPublishedPage(sql, { slug })) : null;
-}
-
-/** The page that the gate has given access to. */
-export const visitedPage = (visit: PageVisit): PageRow => visit.page as PageRow;
-
-/** A page of the organisation, published or not. STATUS_PAGE_NOT_FOUND for an absent or foreign id. */
-export async function pageToPreview(ctx: Ctx, id: string): Promise<PageRow> {
-  requireScope(ctx, "status_page:read");
-  return complete(await findPage(ctx, id))!;
-}
 
 /** Path of a page on the console's host. */
 const pathOf = (slug: string): string => `/status/${slug}`;
@@ -273,15 +222,6 @@ export const pageBase = ({ config }: System, slug: string): string =>
   config.tenancy.subdomain_public_routes
     ? `${pageUrl(slug, config)}/status`
     : `${config.server.public_url}${pathOf(slug)}`;
-
-/** Fields that the stored branding lacks take their default. */
-const complete = (row: queries.StatusPageRow | null): PageRow | null =>
-  row === null ? null : { ...row, branding: branding(row.branding), access: completeAccess(row.access) };
-
-/** Public components of a page, in order. */
-export async function publicComponents(system: System, page: PageRow): Promise<componentQueries.PublicComponentRow[]> {
-  return await componentQueries.selectPublicComponents(system.sql, page.org_id, page.id, new Date(system.clock.now()));
-}
 
 /** The address of a page is /status/{slug}. */
 function refuseReserved(slug: string): void {
@@ -305,8 +245,6 @@ const auditable = (row: queries.StatusPageRow) => ({
   access: { ...completeAccess(row.access), revision: row.access_revision },
   publish: row.publish,
 });
-
-const branding = (input: BrandingInput | undefined): Branding => ({ ...defaultBranding, ...input });
 
 /** The branding for the database. A pattern cannot detect every address that browsers refuse. */
 function checkedBranding(input: BrandingInput | undefined): Branding {

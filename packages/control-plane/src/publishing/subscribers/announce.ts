@@ -5,15 +5,8 @@ import { pageBase } from "../status-pages/service.ts";
 import { entriesOf } from "../entries/service.ts";
 import { contentOf, type Source } from "./content.ts";
 import { type EntryMembers, mergedNews } from "./merge.ts";
-import {
-  dropWithdrawn,
-  mayHaveNews,
-  queueMessages,
-  selectIncidentNews,
-  selectMaintenanceNews,
-  selectPublicationNews,
-  selectStateNews,
-} from "./delivery-queries.ts";
+import { dropWithdrawn, mayHaveNews, queueMessages } from "./delivery-queries.ts";
+import { selectIncidentNews, selectMaintenanceNews, selectPublicationNews, selectStateNews } from "./news-queries.ts";
 
 /** Events older than this are not announced: after an outage of StatusMesh, late messages mislead. */
 const lookBackMs = hourMs;

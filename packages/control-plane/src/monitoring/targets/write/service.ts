@@ -2,4 +2,5 @@ export { createReporting, createRules, createTarget, createTargets } from "./cre
 export { setTargetRegions, targetRegions } from "./regions.ts";
 export { checkRules, completed as completedCheck } from "./rules.ts";
 export { savedWarnings, unableTargets } from "./unable.ts";
-export { edited, targetTag, type TargetEdit, updateTarget, updateTargets } from "./update.ts";
+export { updateTarget, updateTargets } from "./update.ts";
+export { edited, targetTag, type TargetEdit } from "./edit.ts";

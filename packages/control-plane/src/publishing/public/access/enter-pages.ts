@@ -17,7 +17,7 @@ import {
   redeemCode,
 } from "../../page-access/service.ts";
 import { isHostOf } from "../../status-pages/domains/service.ts";
-import { type PageRow, pageToEnter } from "../../status-pages/service.ts";
+import { type PageRow, pageToEnter } from "../../status-pages/visits/service.ts";
 import { blankFrame } from "../pages.ts";
 import { pathWithin, withProblem } from "./paths.ts";
 import { pageAt } from "../service.ts";

@@ -3,7 +3,7 @@ import type { PageVisit, System, Visit } from "../../../platform/context.ts";
 import { setGateHeaders } from "../../../platform/http/page-host.ts";
 import { mayRead, noAccess, readerHeaders } from "../../page-access/service.ts";
 import { isPrivate } from "../../status-pages/access/service.ts";
-import type { PageRow } from "../../status-pages/service.ts";
+import type { PageRow } from "../../status-pages/visits/service.ts";
 import { pageAt } from "../service.ts";
 
 /**

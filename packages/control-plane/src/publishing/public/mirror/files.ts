@@ -6,7 +6,7 @@ import { openViews } from "../../../platform/html/views.ts";
 import type { Language } from "../../languages/schema.ts";
 import { languageOf, textsOf } from "../../languages/service.ts";
 import { logoFile } from "../../status-pages/logos/service.ts";
-import type { PageRow } from "../../status-pages/service.ts";
+import type { PageRow } from "../../status-pages/visits/service.ts";
 import { pageBadge } from "../feeds/badges.ts";
 import type { ServedStatus } from "../page/compute.ts";
 import { maintenanceCalendar } from "../feeds/ics.ts";
