@@ -1,5 +1,6 @@
-// Holds every import of the sources against infra/dependency-rules.cjs: which files may import which others. Names each
-// import that a rule forbids, and exits with 1. An argument names another checkout than this one.
+// Holds every import of the sources against infra/dependency-rules.cjs: which files may import which others; and
+// folders and entries of domains against their sizes. Names each fault, and exits with 1. An argument names another
+// checkout than this one.
 import * as fs from "node:fs";
 import { dirname, join, relative } from "node:path";
 import ts from "typescript";
@@ -83,6 +84,44 @@ function walk(file, path) {
 }
 for (const file of graph.keys()) walk(file, []);
 
+/** A registry has a file for each kind, product, language or command. */
+const registries = [
+  "packages/shared/src/checks",
+  "packages/cli/src/commands",
+  "packages/cli/src/import",
+  "packages/control-plane/src/alerting/channels/kinds",
+  "packages/control-plane/src/publishing/languages",
+];
+const mostFiles = 16;
+const mostNames = 20;
+const isTest = (file) => file.startsWith("test/") || /\.test\.|\/testing[/-]|\/testing\.ts$|\.cases\.ts$/.test(file);
+
+/** Folders that a reader cannot take in at once, and entries of domains that have become lists of everything. */
+const flat = new Map();
+for (const folder of [...graph.keys()].filter((file) => !isTest(file)).map((file) => dirname(file)))
+  flat.set(folder, (flat.get(folder) ?? 0) + 1);
+for (const [folder, files] of flat)
+  if (files > mostFiles && !registries.includes(folder))
+    found.push(`flat-folders: ${folder} has ${files} files, at most ${mostFiles}: make folders by job`);
+for (const file of graph.keys())
+  if (/\/(?:service|engine)\.ts$/.test(file) && namesOf(file) > mostNames)
+    found.push(
+      `narrow-doors: ${file} exports ${namesOf(file)} names, at most ${mostNames}: make a folder with its own`,
+    );
+
+/** The number of names that a file exports. */
+function namesOf(file) {
+  const { statements } = ts.createSourceFile(file, fs.readFileSync(join(root, file), "utf8"), ts.ScriptTarget.Latest);
+  const isExported = ({ kind }) => kind === ts.SyntaxKind.ExportKeyword;
+  return statements
+    .map((one) => {
+      if (ts.isExportDeclaration(one)) return one.exportClause?.elements?.length ?? 1;
+      if (!one.modifiers?.some(isExported)) return 0;
+      return one.declarationList?.declarations.length ?? 1;
+    })
+    .reduce((sum, count) => sum + count, 0);
+}
+
 for (const line of new Set(found)) console.log(line);
-console.log(`${found.length} forbidden imports in ${graph.size} files`);
+console.log(`${found.length} faults in ${graph.size} files`);
 process.exit(found.length > 0 ? 1 : 0);

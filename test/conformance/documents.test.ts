@@ -230,7 +230,7 @@ t.test("the checker of imports names each that a rule forbids", (t) => {
     `agent-imports-shared-only: ${agent} packages/cli/src/e.ts. The agent is published by itself.`,
     `no-unresolvable: ${agent} ./none.ts. The import leads nowhere.`,
     `no-cycles: ${circle}`,
-    "3 forbidden imports in 5 files",
+    "3 faults in 5 files",
   ]);
   t.end();
 });
