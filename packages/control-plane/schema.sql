@@ -1736,6 +1736,8 @@ create table status_pages (
   private_since timestamp with time zone,
   publish jsonb not null default '{"mode": "always", "after_minutes": null}'::jsonb,
   publish_since timestamp with time zone,
+  embed_origins text[] not null default '{}'::text[],
+  custom_css text,
   revision bigint not null default 0,
   managed jsonb,
   withheld jsonb,

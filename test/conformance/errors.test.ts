@@ -541,6 +541,12 @@ const values: Case[] = [
     "UPDATE_TEMPLATE_NAME_TAKEN",
     "/name",
   ),
+  createPage(
+    "a style sheet that loads something",
+    { slug: "kept-css", name: "x", custom_css: "p { color: red }\n@import 'x.css';" },
+    "INVALID_CSS",
+    "/custom_css",
+  ),
   createPage("a slug with capitals", { slug: "Kept", name: "x" }, "INVALID_SLUG", "/slug"),
   createPage("a slug that is taken", { slug: "kept", name: "x" }, "SLUG_TAKEN", "/slug"),
   refusedBody(`POST /api/v1/status-pages/${page.id}/components`)(

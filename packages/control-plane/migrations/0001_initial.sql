@@ -1593,6 +1593,10 @@ create table status_pages (
   publish               jsonb not null default '{"mode": "always", "after_minutes": null}',
   -- Since when the mode is not always; null while it is. Incidents from before are published.
   publish_since         timestamptz,
+  -- Origins whose pages may show it in a frame.
+  embed_origins         text[] not null default '{}',
+  -- Style sheet of the page, checked when it is written; null for none.
+  custom_css            text,
   -- Changes with each change of the page, its components, its logos or its domain.
   revision              bigint not null default 0,
   managed               jsonb,

@@ -176,6 +176,7 @@ const registry = {
   LAST_OWNER: [409, "the organisation would be left without an owner"],
   // Status pages
   SLUG_TAKEN: [409, "another status page, or another organisation, has this slug"],
+  INVALID_CSS: [400, "the style sheet is too long, no CSS, or would load something"],
   INVALID_SLUG: [400, "the slug is not made of a-z, 0-9 and -, in the length that its field has"],
   COMPONENT_ALREADY_ON_PAGE: [409, "the monitor is on this page already"],
   INVALID_COMPONENT_ID: [

@@ -297,6 +297,8 @@ function pageBody(row: StoredPage, { keys }: Exporting): Json {
       {
         enabled: row.enabled,
         subscriptions_enabled: row.subscriptions_enabled,
+        embed_origins: row.embed_origins,
+        custom_css: row.custom_css,
         branding: but(row.branding as unknown as Json, usual),
         // Without its password, which nobody reads back: an apply keeps the stored one.
         access: isPrivate(row) ? { mode: row.access.mode, ...but(row.access, usualAccess) } : undefined,
@@ -309,7 +311,7 @@ function pageBody(row: StoredPage, { keys }: Exporting): Json {
           return { ...(key === undefined ? { target_id: id } : { monitor: key }), ...texts(component) };
         }),
       },
-      { enabled: true, subscriptions_enabled: true, branding: {}, components: [] },
+      { enabled: true, subscriptions_enabled: true, embed_origins: [], branding: {}, components: [] },
     ),
   };
 }

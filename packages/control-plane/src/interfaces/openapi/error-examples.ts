@@ -145,6 +145,7 @@ export const errorExamples: Partial<Record<ErrorCode, ErrorExample>> = {
     details: { pointer: "/scopes/1" },
   },
   INVALID_EXPIRY: { field: "/expires_at" },
+  INVALID_CSS: { field: "/custom_css" },
   INVALID_SLUG: { field: "/slug" },
   HISTORY_OVERLAP: { field: "/items/0/days/12/date" },
   INVALID_COMPONENT_ID: { field: "/target_ids/0" },

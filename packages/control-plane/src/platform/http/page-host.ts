@@ -16,6 +16,7 @@ export type PageHost = { slug: string | null; path?: string } | { pageId: string
 export const reservedSlugs: ReadonlySet<string> = new Set([
   "access",
   "components",
+  "embed",
   "enter",
   "incidents",
   "subscribe",

@@ -10,7 +10,7 @@ import { touchReaderToken } from "../status-pages/access/service.ts";
 
 const isImage = (path: string): boolean =>
   path.startsWith("/status-assets/") || (path.startsWith("/api/public/v1/") && path.endsWith("/badge.svg"));
-const data = /^\/(?:api\/(?:public\/v1|status-page)\/|status\/maintenance\.ics$|llms\.txt$)/;
+const data = /^\/(?:api\/(?:public\/v1|status-page)\/|status\/(?:maintenance\.ics|embed\.js|custom\.css)$|llms\.txt$)/;
 const prefix = "sm_read_";
 
 /**

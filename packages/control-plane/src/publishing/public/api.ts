@@ -8,6 +8,7 @@ import { historyDays } from "./page/histories.ts";
 import { maintenanceCalendar } from "./feeds/ics.ts";
 import { llmsText } from "./feeds/llms.ts";
 import { incidentsFeed } from "./feeds/rss.ts";
+import { EmbedQuery, embedScript } from "./embed.ts";
 import {
   ComponentHistory,
   PageDomain,
@@ -16,6 +17,7 @@ import {
   PublicMaintenanceList,
   PublicStatus,
 } from "./schema.ts";
+import { pageCss } from "../status-pages/visits/service.ts";
 import * as service from "./service.ts";
 import { requirePageDomain } from "./domains.ts";
 
@@ -83,6 +85,34 @@ export const publicRoutes: Route[] = [
     replies: { 200: Text("iCalendar", "BEGIN:VCALENDAR…") },
     handle: async ({ ctx }) =>
       text(await maintenanceCalendar(ctx, await service.servedStatus(ctx), await pageAddress(ctx))),
+  }),
+  route("GET", "/status/custom.css", {
+    ...shared,
+    summary: "The style sheet of the page",
+    mediaType: "text/css",
+    query: Type.Object({
+      v: Type.Optional(
+        Type.String({
+          pattern: "^[0-9a-f]{16}$",
+          expects: "Use the address that the page names",
+          description: "Names its content",
+          examples: ["0123456789abcdef"],
+        }),
+      ),
+    }),
+    replies: { 200: Text("CSS; empty without one", ".masthead { border-bottom: 1px solid }") },
+    handle: async ({ ctx }) => text((await pageCss(ctx)) ?? ""),
+  }),
+  route("GET", "/status/embed.js", {
+    ...shared,
+    cache: "public, max-age=30",
+    summary: "The state as a script for other web pages",
+    description: "Adds a link with the state behind its element. It sets no cookie and requests nothing else.",
+    mediaType: "text/javascript",
+    query: EmbedQuery,
+    replies: { 200: Text("JavaScript", "(()=>{…})();") },
+    handle: async ({ ctx, query }) =>
+      text(embedScript(ctx, await service.servedStatus(ctx), await pageAddress(ctx), query.lang)),
   }),
   route("GET", "/llms.txt", {
     ...shared,
@@ -156,7 +186,7 @@ export const publicRoutes: Route[] = [
 ];
 
 /** Address of the page that is asked for. */
-async function pageAddress(visit: PageVisit): Promise<string> {
+export async function pageAddress(visit: PageVisit): Promise<string> {
   const { config, pageSlug, pageId, pagePath } = visit;
   if (pagePath !== undefined) return `${config.server.public_url}${pagePath}`;
   if (pageId !== undefined) return `${hostUrl((await service.servedStatus(visit)).domain ?? "", config)}/status`;

@@ -14,6 +14,7 @@ import type { ServedStatus } from "./page/compute.ts";
 import { type AccessProblem, accessProblems } from "./access/paths.ts";
 import { type Entry, mostSevere } from "./page/entries.ts";
 import { admitted, refusedPage } from "./access/gate.ts";
+import { embedded, frameHeaders } from "./embed.ts";
 import { listedUpdates } from "./queries.ts";
 import { markdownHtml } from "../../platform/html/markdown.ts";
 import { componentsOf, publicEntry, servedStatus, statusOf } from "./service.ts";
@@ -189,6 +190,16 @@ export const publicPages = [
       headers: cached(served),
     };
   }),
+  visitorPage("/status/embed", async ({ ctx, served: read, lang }) => {
+    const served = await read();
+    const { base } = linksOf(ctx);
+    return {
+      view: "public/embed",
+      data: embedded(served, base + lang),
+      shared: sharedAt(served, ctx, lang),
+      headers: { ...cached(served), ...frameHeaders(visitedPage(ctx)) },
+    };
+  }),
   page("/status-pages/{id}/preview", "tenant", async ({ ctx, params, query }) => {
     const own = await pageToPreview(ctx, params["id"] ?? "");
     const computed = await statusOf(ctx, own);
@@ -232,6 +243,7 @@ export const blankFrame = {
   lang: "",
   languages: [],
   data: "/api/public/v1",
+  css: null,
   pageName: "Status",
   about: null,
   branding: null,
@@ -269,6 +281,7 @@ export function frameAt(served: ServedStatus, links: ReturnType<typeof linksOf>,
     ...links,
     lang,
     languages: (branding.languages ?? []).map((one) => ({ tag: one, name: textsOf(one).name })),
+    css: served.css,
     pageName: status.page.name,
     about: status.page.about === null ? null : markdownHtml(status.page.about),
     branding: {

@@ -1,4 +1,5 @@
 import { createRequire } from "node:module";
+import { runInNewContext } from "node:vm";
 import { gzipSync } from "node:zlib";
 import t from "tap";
 import { matchObject } from "@statusmesh/shared/testing";
@@ -915,6 +916,67 @@ t.test("maintenance as a calendar file says the times that are stored, to a read
   }
   clock.advance(31 * day);
   t.notMatch((await read()).text, gone.id, "for 30 days");
+});
+
+t.test("a page has its own style sheet", async (t) => {
+  const pageId = await publish(ctx.orgId);
+  t.notMatch((await ask("GET", "/status")).text, "custom.css");
+  await sql`
+    update status_pages set custom_css = '.masthead { color: teal }', revision = revision + 1 where id = ${pageId}`;
+  forget();
+  const [, address] = /<link rel="stylesheet" href="(\/status\/custom\.css\?v=[0-9a-f]{16})">/.exec(
+    (await ask("GET", "/status")).text,
+  )!;
+  const sheet = await ask("GET", address!);
+  t.equal(sheet.headers.get("content-type"), "text/css; charset=utf-8");
+  t.equal(sheet.text, ".masthead { color: teal }");
+});
+
+t.test("the state for other web pages: a script, and a frame for the configured origins", async (t) => {
+  const pageId = await publish(ctx.orgId, { language: "auto", languages: ["en", "ar"] });
+  const web = await newTarget(ctx, "</script> Shop");
+  await show(pageId, web);
+  await addIncident(ctx, web, { started: noon - hour });
+  const script = await ask("GET", "/status/embed.js");
+  t.equal(script.headers.get("content-type"), "text/javascript; charset=utf-8");
+  t.equal(script.headers.get("cache-control"), "public, max-age=30");
+  t.notOk(script.text.includes("</script>"));
+  t.ok(gzipSync(script.text).length <= 3000);
+  interface Node {
+    made: string;
+    children: Node[];
+    [name: string]: unknown;
+  }
+  const run = (source: string): Node => {
+    const all: Node[] = [];
+    const element = (made: string): Node => {
+      const node: Node = { made, children: [] };
+      node["append"] = (...more: Node[]) => void node.children.push(...more);
+      node["attachShadow"] = ({ mode }: { mode: string }) => (t.equal(mode, "closed"), node);
+      all.push(node);
+      return node;
+    };
+    const document = { createElement: element, currentScript: { after: () => undefined } };
+    runInNewContext(source, {
+      document,
+      CSSStyleSheet: class {
+        replaceSync() {}
+      },
+    });
+    return all.find(({ made }) => made === "a")!;
+  };
+  const link = run(script.text);
+  matchObject(t, link, { href: "https://status.example.org/status", lang: "en", dir: "ltr" });
+  t.equal(link.children[1]!["textContent"], "</script> Shop major outage");
+  matchObject(t, run((await ask("GET", "/status/embed.js?lang=ar")).text), { lang: "ar", dir: "rtl" });
+  const ancestors = async () =>
+    /frame-ancestors (.*)$/.exec((await ask("GET", "/status/embed")).headers.get("content-security-policy")!)![1];
+  t.equal(await ancestors(), "'none'");
+  await sql`update status_pages set embed_origins = '{https://www.acme.example,http://localhost:3000}'`;
+  forget();
+  t.equal(await ancestors(), "https://www.acme.example http://localhost:3000");
+  t.match((await ask("GET", "/status")).headers.get("content-security-policy"), "frame-ancestors 'none'");
+  t.match((await ask("GET", "/status/embed")).text, "&lt;/script&gt; Shop major outage");
 });
 
 t.test("badges of uptime, latency and certificate, grey without data", async (t) => {

@@ -77,7 +77,7 @@ export const statusPageRoutes: Route[] = [
     summary: "Create a status page",
     body: StatusPageRequest,
     replies: { 201: StatusPage },
-    errors: ["INVALID_SLUG", "SLUG_TAKEN", "QUOTA_EXCEEDED"],
+    errors: ["INVALID_SLUG", "INVALID_CSS", "SLUG_TAKEN", "QUOTA_EXCEEDED"],
     handle: async ({ ctx, body }) =>
       createdIn("/api/v1/status-pages/", await service.createPage(ctx, withOwnNames(body))),
   }),
@@ -96,6 +96,7 @@ export const statusPageRoutes: Route[] = [
     errors: [
       "STATUS_PAGE_NOT_FOUND",
       "INVALID_SLUG",
+      "INVALID_CSS",
       "SLUG_TAKEN",
       "INVALID_TIME_ZONE",
       "INVALID_CUSTOM_DOMAIN",

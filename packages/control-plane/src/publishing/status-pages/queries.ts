@@ -31,6 +31,11 @@ export interface StatusPageRow {
   enabled: boolean;
   /** Whether visitors can subscribe. */
   subscriptions_enabled: boolean;
+  embed_origins: string[];
+  /** Null without one, and in pages for visitors, which have its hash. */
+  custom_css: string | null;
+  /** First 16 hexadecimal digits of the SHA-256 of the style sheet; null without one. */
+  css_hash: string | null;
   branding: Branding;
   access: Access;
   /** Hash of the password of the page; null without one. */
@@ -66,12 +71,13 @@ const logoColumn = (sql: Db, value: Fragment, theme: LogoTheme) => sql`
   (select ${value} from status_page_logos l where l.page_id = p.id and l.theme = ${theme})`;
 
 const columns = (sql: Db) => sql`
-  p.id, p.org_id, p.slug, p.name, p.enabled, p.subscriptions_enabled, p.branding, p.created_at, p.updated_at,
+  p.id, p.org_id, p.slug, p.name, p.enabled, p.subscriptions_enabled, p.embed_origins, p.custom_css, p.branding,
+  p.created_at, p.updated_at,
   p.access, p.access_password, p.access_revision, p.private_since,
   p.managed, p.publish, p.publish_since,
   coalesce((select jsonb_agg(jsonb_build_object('id', r.id, 'scope', r.scope, 'hash', encode(r.token_hash, 'hex')))
     from reader_tokens r where r.page_id = p.id), '[]') as reader_tokens,
-  p.revision::text as revision,
+  p.revision::text as revision, left(encode(sha256(convert_to(p.custom_css, 'UTF8')), 'hex'), 16) as css_hash,
   ${logoColumn(sql, sql`l.hash`, "light")} as logo_hash, ${logoColumn(sql, sql`l.hash`, "dark")} as logo_dark_hash,
   ${logoColumn(sql, logoSize(sql), "light")} as logo_size, ${logoColumn(sql, logoSize(sql), "dark")} as logo_dark_size,
   (select d.domain from status_page_domains d where d.page_id = p.id) as custom_domain`;
@@ -80,10 +86,11 @@ const columns = (sql: Db) => sql`
 export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> {
   return await affectsRow(sql`
     insert into status_pages
-      (id, org_id, slug, name, enabled, subscriptions_enabled, branding, access, access_password, private_since,
-      publish, publish_since, created_at, updated_at)
+      (id, org_id, slug, name, enabled, subscriptions_enabled, embed_origins, custom_css, branding, access,
+      access_password, private_since, publish, publish_since, created_at, updated_at)
     values (${row.id}, ${row.org_id}, ${row.slug}, ${row.name}, ${row.enabled}, ${row.subscriptions_enabled},
-      ${sql.json(row.branding)}, ${sql.json(row.access)}, ${row.access_password}, ${row.private_since},
+      ${row.embed_origins}, ${row.custom_css}, ${sql.json(row.branding)}, ${sql.json(row.access)},
+      ${row.access_password}, ${row.private_since},
       ${sql.json(row.publish)}, ${row.publish_since}, ${row.created_at}, ${row.updated_at})
     on conflict (slug) do nothing`);
 }
@@ -92,7 +99,8 @@ export async function insertPage(sql: Db, row: StatusPageRow): Promise<boolean> 
 export async function updatePage(sql: Db, row: StatusPageRow): Promise<void> {
   await sql`
     update status_pages set slug = ${row.slug}, name = ${row.name}, enabled = ${row.enabled},
-      subscriptions_enabled = ${row.subscriptions_enabled}, branding = ${sql.json(row.branding)},
+      subscriptions_enabled = ${row.subscriptions_enabled}, embed_origins = ${row.embed_origins},
+      custom_css = ${row.custom_css}, branding = ${sql.json(row.branding)},
       access = ${sql.json(row.access)}, access_password = ${row.access_password},
       access_revision = ${row.access_revision}, private_since = ${row.private_since},
       publish = ${sql.json(row.publish)}, publish_since = ${row.publish_since}, updated_at = ${row.updated_at}
@@ -107,6 +115,12 @@ export async function selectPage(sql: Db, orgId: string, id: string): Promise<St
   return await firstOf(
     sql<StatusPageRow[]>`select ${columns(sql)} from status_pages p where p.org_id = ${orgId} and p.id = ${id}`,
   );
+}
+
+/** The style sheet of a page; null without one. */
+export async function selectCss(sql: Db, id: string): Promise<string | null> {
+  const [row] = await sql<{ custom_css: string | null }[]>`select custom_css from status_pages where id = ${id}`;
+  return row?.custom_css ?? null;
 }
 
 export async function selectPageOfAny(sql: Db, id: string): Promise<StatusPageRow | null> {

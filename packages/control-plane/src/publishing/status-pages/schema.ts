@@ -131,6 +131,30 @@ const pageFields = {
   name: Line({ maxLength: 80, emptyCode: "EMPTY_NAME", description: "1 to 80 characters", examples: ["Acme"] }),
   enabled: Flag("Whether visitors see the page"),
   subscriptions_enabled: Flag("Whether visitors can subscribe to updates"),
+  embed_origins: Type.Array(
+    Type.String({
+      maxLength: 300,
+      pattern: "^https?://[a-z0-9.-]{1,253}(:\\d{1,5})?$",
+      expects: "Enter an origin, like https://www.example.org",
+      description: "Scheme, host and port if it is no default",
+      examples: ["https://www.example.org"],
+    }),
+    {
+      maxItems: 20,
+      uniqueItems: true,
+      description: "Origins of web pages that may show /status/{slug}/embed in a frame",
+      examples: [[]],
+    },
+  ),
+  custom_css: nullable(
+    Lines({
+      maxLength: 32_768,
+      errorCode: "INVALID_CSS",
+      emptyIsNull: true,
+      description: "Style sheet of the page, at most 32 KiB. What loads something is refused. Null for none",
+      examples: [".masthead { border-bottom: 1px solid }"],
+    }),
+  ),
 };
 
 export const StatusPageCreate = Shape("StatusPageCreate", "A new page", {
@@ -138,6 +162,8 @@ export const StatusPageCreate = Shape("StatusPageCreate", "A new page", {
   name: pageFields.name,
   enabled: withDefault(pageFields.enabled, true),
   subscriptions_enabled: withDefault(pageFields.subscriptions_enabled, true),
+  embed_origins: withDefault(pageFields.embed_origins, []),
+  custom_css: withDefault(pageFields.custom_css, null),
   branding: Type.Optional(BrandingInput),
   access: Type.Optional(AccessInput),
   publish: Type.Optional(PublishInput),
@@ -167,6 +193,8 @@ export const StatusPagePatch = Closed(
     name: Type.Optional(pageFields.name),
     enabled: Type.Optional(pageFields.enabled),
     subscriptions_enabled: Type.Optional(pageFields.subscriptions_enabled),
+    embed_origins: Type.Optional(pageFields.embed_origins),
+    custom_css: Type.Optional(pageFields.custom_css),
     branding: Type.Optional(BrandingRequest),
     access: Type.Optional(AccessInput),
     publish: Type.Optional(PublishInput),

@@ -19,6 +19,7 @@ import { takeOne } from "../../access/plans/service.ts";
 import { changedAccess, completeAccess, isPrivate, newAccess } from "./access/access.ts";
 import { readdressLogos } from "./logos/queries.ts";
 import { domainOf, setDomain } from "./domains/domains.ts";
+import { checkedCss, checkedCssInTurns, cssHash } from "./own-css.ts";
 import { findPage, lockedPage } from "./find.ts";
 import { logoUrl } from "./logos/logos.ts";
 import { changedPublish, firstPublish } from "./publish.ts";
@@ -89,6 +90,9 @@ export async function createPage(ctx: Ctx, input: StatusPageCreate, id = newId()
     name: input.name,
     enabled: input.enabled ?? true,
     subscriptions_enabled: input.subscriptions_enabled ?? true,
+    embed_origins: input.embed_origins ?? [],
+    custom_css: await checkedCssInTurns(input.custom_css),
+    css_hash: null,
     branding: checkedBranding(input.branding),
     ...changedAccess(noAccess, await newAccess(ctx, input.access)),
     // Of a new page.
@@ -125,6 +129,7 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
   if (patch.slug !== undefined) refuseReserved(patch.slug);
   const mode = patch.access === undefined ? null : (await findPage(ctx, id)).access.mode;
   const access = await newAccess(ctx, patch.access, mode);
+  const css = patch.custom_css === undefined ? undefined : await checkedCssInTurns(patch.custom_css);
   return await inTransaction(ctx, async (own) => {
     const before = await lockedPage(own, id);
     const after: queries.StatusPageRow = {
@@ -133,6 +138,8 @@ export async function updatePage(ctx: Ctx, id: string, patch: StatusPagePatch): 
       name: patch.name ?? before.name,
       enabled: patch.enabled ?? before.enabled,
       subscriptions_enabled: patch.subscriptions_enabled ?? before.subscriptions_enabled,
+      embed_origins: patch.embed_origins ?? before.embed_origins,
+      custom_css: css === undefined ? before.custom_css : css,
       branding: patch.branding === undefined ? before.branding : checkedBranding(patch.branding),
       ...changedAccess(before, access),
       ...changedPublish(before, patch.publish, new Date(ctx.clock.now())),
@@ -177,9 +184,10 @@ export async function storedPages(ctx: Ctx): Promise<StoredPage[]> {
   return rows.map((row) => ({ ...complete(row)!, components: components.get(row.id)! }));
 }
 
-/** The branding that an input asks for. Throws what {@link createPage} throws for slug and branding. */
-export function pageRules({ slug, branding: input }: StatusPageCreate): Branding {
+/** The branding that an input asks for. Throws what {@link createPage} throws for slug, style sheet and branding. */
+export function pageRules({ slug, branding: input, custom_css: css }: StatusPageCreate): Branding {
   refuseReserved(slug);
+  checkedCss(css);
   return checkedBranding(input);
 }
 
@@ -240,6 +248,9 @@ const auditable = (row: queries.StatusPageRow) => ({
   name: row.name,
   enabled: row.enabled,
   subscriptions_enabled: row.subscriptions_enabled,
+  embed_origins: row.embed_origins,
+  // The audit log is no archive of style sheets.
+  custom_css: cssHash(row.custom_css),
   custom_domain: row.custom_domain,
   branding: branding(row.branding),
   access: { ...completeAccess(row.access), revision: row.access_revision },
@@ -287,6 +298,8 @@ async function present(ctx: Ctx, rows: readonly queries.StatusPageRow[]): Promis
         name: row.name,
         enabled: row.enabled,
         subscriptions_enabled: row.subscriptions_enabled,
+        embed_origins: row.embed_origins,
+        custom_css: row.custom_css,
         branding: branding(row.branding),
         access: completeAccess(row.access),
         publish: row.publish,

@@ -76,6 +76,8 @@ t.test("a page is created, read, updated and deleted", async (t) => {
     name: "Acme status",
     enabled: true,
     subscriptions_enabled: true,
+    embed_origins: [],
+    custom_css: null,
     branding: blank,
     status_url: "https://status.example.org/status",
     logo_url: null,

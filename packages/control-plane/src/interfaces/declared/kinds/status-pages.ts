@@ -57,6 +57,8 @@ export function judgePage(
     // A page that was unpublished manually stays so.
     ...(stored !== null && !("enabled" in declared.fields) ? {} : { enabled: page.enabled ?? true }),
     subscriptions_enabled: page.subscriptions_enabled ?? true,
+    embed_origins: page.embed_origins ?? [],
+    custom_css: page.custom_css ?? null,
     branding,
     // A page that was made private manually stays so.
     ...(access === null ? {} : { access: { ...access, password: shownPassword(page, stored, samePassword) } }),
@@ -75,6 +77,8 @@ export function judgePage(
       name: stored.name,
       ...("enabled" in fresh ? { enabled: stored.enabled } : {}),
       subscriptions_enabled: stored.subscriptions_enabled,
+      embed_origins: stored.embed_origins,
+      custom_css: stored.custom_css,
       branding: stored.branding,
       ...(access === null
         ? {}

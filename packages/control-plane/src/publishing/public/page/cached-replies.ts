@@ -17,9 +17,8 @@ const maxUrlLength = 200;
 
 /** Replies that depend on the page and the URL alone. Pages and routes with a token are not among them. */
 const data = "status|maintenance|badge\\.svg|incidents(?:\\.rss|/[\\w-]+)?|components/[\\w-]+/(?:history|badge\\.svg)";
-const cacheable = new RegExp(
-  `^/(?:status(?:/(?:incidents|components)/[\\w-]+)?|llms\\.txt|api/public/v1/(?:${data}))(?:\\?|$)`,
-);
+const ofPage = "(?:incidents|components)/[\\w-]+|embed(?:\\.js)?|custom\\.css";
+const cacheable = new RegExp(`^/(?:status(?:/(?:${ofPage}))?|llms\\.txt|api/public/v1/(?:${data}))(?:\\?|$)`);
 
 /** A page for people, in the language of the visitor. */
 const pageView = /^\/status[/?]|^\/status$/;

@@ -52,6 +52,8 @@ export interface ServedStatus {
   /** Whether visitors can subscribe. */
   subscribe: boolean;
   domain: string | null;
+  /** Names the style sheet of the page; null without one. */
+  css: string | null;
   /** Bytes that it holds with the replies made from it, roughly. */
   bytes: number;
   /** Time of the last change of the page's settings. */
@@ -140,6 +142,7 @@ export async function computeStatus(system: System, page: PageRow): Promise<Serv
     logoDarkSize: page.logo_dark_size,
     subscribe: page.subscriptions_enabled,
     domain: page.custom_domain,
+    css: page.css_hash,
     updatedAt: page.updated_at,
     checkedAt: newestResult(rows),
     uptime: (id, count) => past.get(id)!.uptimes[count]!,

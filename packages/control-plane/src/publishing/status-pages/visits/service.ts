@@ -21,21 +21,29 @@ const defaultBranding: Branding = {
 /** A page with every field of the branding. */
 export type PageRow = queries.StatusPageRow;
 
+/** A page as it is kept for visitors: its style sheet is read when it is requested. */
+const forVisitors = (row: queries.StatusPageRow | null): PageRow | null =>
+  row === null ? null : { ...complete(row)!, custom_css: null };
+
+/** The style sheet of the page; null without one. */
+export const pageCss = async (visit: PageVisit): Promise<string | null> =>
+  await queries.selectCss(visit.sql, visit.page.id);
+
 /** The published page of the requested host or path, else of /status; null for none. Public, without scopes. */
 export async function servedPage(system: Visit): Promise<PageRow | null> {
   const { sql, config, pageId: id, pageSlug: slug, pagePath } = system;
-  if (id !== undefined) return complete(await queries.selectPublishedPage(sql, { id }));
+  if (id !== undefined) return forVisitors(await queries.selectPublishedPage(sql, { id }));
   if (slug === null) return null;
   const byPath = pagePath !== undefined || slug === undefined;
   if (byPath && !config.tenancy.path_based_public_routes) return null;
-  return complete(
+  return forVisitors(
     slug === undefined ? await queries.selectServedPage(sql) : await queries.selectPublishedPage(sql, { slug }),
   );
 }
 
 /** A page of any organisation, published or not; null for an absent one. Public, without scopes. */
 export const pageWithId = async ({ sql }: System, id: string): Promise<PageRow | null> =>
-  complete(await queries.selectPageOfAny(sql, id));
+  forVisitors(await queries.selectPageOfAny(sql, id));
 
 /**
  * The published page of a request at the console's host or at its own, also where pages are not served below /status.
