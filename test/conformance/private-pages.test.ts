@@ -648,13 +648,15 @@ t.test("a link by mail opens a page for the domains of its list", async (t) => {
     });
   const request = async (email: string, n: number) =>
     await post(from(n), "/status/access", { email, next: "/status/incidents" });
-  const received = () => mailbox.mails.map(({ to }) => to[0]);
+  // A slow machine also gets mails about a region without an agent.
+  const links = () => mailbox.mails.filter(({ text }) => text.includes("Subject: Your link to the status page"));
+  const received = () => links().map(({ to }) => to[0]);
   const sent = { status: 303, headers: { location: "/status/incidents?sent=1", "set-cookie": undefined } };
   const foreign = ["a@sub.acme.example", "a@acme.example.evil.example", "a@evilacme.example", "a@xn--mller.example"];
   for (const [n, email] of foreign.entries()) matchObject(t, await request(email, n), sent, email);
   for (const [n, email] of ["Ann+status@Acme.Example", "a@MÜLLER.example"].entries())
     matchObject(t, await request(email, 20 + n), sent, email);
-  await waitFor("two mails", async () => mailbox.mails.length === 2);
+  await waitFor("two mails", async () => links().length === 2);
   matchObject(
     t,
     received()
@@ -662,7 +664,7 @@ t.test("a link by mail opens a page for the domains of its list", async (t) => {
       .sort(),
     [/^a@/, "ann+status@acme.example"],
   );
-  const words = mailbox.mails.find(({ to }) => to[0]!.startsWith("A"))!.text;
+  const words = links().find(({ to }) => to[0]!.startsWith("A"))!.text;
   t.match(words, `Subject: Your link to the status page at vault.${base}`);
   const link = new RegExp(`http://vault\\.${base}(/status/access/[\\w-]{43})`).exec(words)![1]!;
   t.notMatch(words, secrets, "the mail names nothing of the page");
@@ -686,13 +688,13 @@ t.test("a link by mail opens a page for the domains of its list", async (t) => {
   // As after ten requests.
   await sql`update counters set count = 10 where key like 'page_links:%'`;
   matchObject(t, await request("b@acme.example", 20), { headers: { location: /problem=limit$/ } });
-  await waitFor("the mails of one mailbox", async () => mailbox.mails.length >= 6);
+  await waitFor("the mails of one mailbox", async () => links().length >= 6);
   matchObject(t, await request("last@acme.example", 50), sent);
   await waitFor("the last mail", async () => received().includes("last@acme.example"));
   t.equal(received().filter((to) => to!.toLowerCase().startsWith("ann+")).length, 5, "five a day and mailbox");
   await setAccess({ mode: "email_domains", email_domains: ["müller.example"] });
   await waitFor("the domain to be off the list", async () => (await readsAt(own, ann)) === 401);
-  const late = /access\/([\w-]{43})/.exec(mailbox.mails.at(-1)!.text)![1]!;
+  const late = /access\/([\w-]{43})/.exec(links().at(-1)!.text)![1]!;
   t.match((await post(visitor.with(own), `/status/access/${late}`, {})).headers.location, /problem=expired/);
   await requireRefusals(t, {
     "a reader whose domain is off the list": ann,
