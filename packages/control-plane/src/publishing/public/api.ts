@@ -186,7 +186,7 @@ export const publicRoutes: Route[] = [
 ];
 
 /** Address of the page that is asked for. */
-export async function pageAddress(visit: PageVisit): Promise<string> {
+async function pageAddress(visit: PageVisit): Promise<string> {
   const { config, pageSlug, pageId, pagePath } = visit;
   if (pagePath !== undefined) return `${config.server.public_url}${pagePath}`;
   if (pageId !== undefined) return `${hostUrl((await service.servedStatus(visit)).domain ?? "", config)}/status`;
