@@ -107,6 +107,6 @@ export const projectOf = ({ source, project }: Report): string =>
 const namesOf = (items: readonly Listed[]): string =>
   items.map(({ kind, name }) => `${escaped(name)}${kind === "monitor" ? "" : ` (${kind})`}`).join(", ");
 
-/** Names are of strangers: no markup, no line breaks. */
+/** Names come from another product: without markup and line breaks. */
 const escaped = (text: string): string =>
   text.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ").replaceAll(/[\\`*[\]<>#|&~]|_(?=\W|$)|(?<=^|\W)_/g, "\\$&");

@@ -22,7 +22,7 @@ async function requestPlan(api: Api, project: Project, options: PlanOptions): Pr
   return (await sendDocument(api, "plan", body, project, options)) as unknown as Plan;
 }
 
-/** Posts the document; faults of the server are printed with their places in the files. Throws Failure. */
+/** Posts the document; errors of the server are printed with file and line. Throws Failure. */
 export async function sendDocument(
   api: Api,
   verb: "plan" | "apply",

@@ -115,7 +115,7 @@ export const actionWords: Readonly<Record<string, string>> = {
   "POST /api/v1/invitations/accept": "Joined",
 };
 
-/** `Changed monitor` and `Checkout API`: an audit entry in words. An action without words reads as its request. */
+/** `Changed monitor` and `Checkout API`: an audit entry as text. An action without a text reads as its request. */
 export function entryInWords(
   entry: Pick<AuditEntry, "action" | "resource_id" | "before" | "after">,
   names: ReadonlyMap<string, string>,
@@ -131,7 +131,7 @@ function nameIn(side: unknown): string | null {
   return [name, title, email, monitor_name, public_name, covers].find((text) => typeof text === "string") ?? null;
 }
 
-/** One field of a change: its name as a path (`check.url`), and its value before and after in words. */
+/** One field of a change: its name as a path (`check.url`), and its value before and after as text. */
 export interface FieldChange {
   field: string;
   was: string | null;

@@ -59,7 +59,7 @@ const comeBack = (name: ProviderName, providers: Providers) =>
     });
   });
 
-/** The reply, or the sign-in page with the error in words. */
+/** The reply, or the sign-in page with the message of the error. */
 async function shown(ctx: System, provider: Provider, next: string, work: () => Promise<Redirect>) {
   try {
     return await work();

@@ -6,7 +6,7 @@ import { createCipheriv, createDecipheriv, createHash, randomBytes } from "node:
  */
 export interface Sealer {
   seal(secret: string, place: string): string;
-  /** Throws {@link UnreadableSecret} when the value was sealed under another key or for another place. */
+  /** Throws {@link UnreadableSecret} when the value was sealed under another key or with other authenticated data. */
   open(sealed: string, place: string): string;
   /** The value sealed under the current key; unchanged when it is already. Throws as {@link open}. */
   reseal(sealed: string, place: string): string;

@@ -5,7 +5,7 @@ const colours = { down: "#b42318", degraded: "#8f4a00", up: "#067647", test: "#3
 
 export type MailTone = keyof typeof colours;
 
-/** A mail in words. All texts are plain; {@link mailHtml} escapes them. */
+/** The texts of a mail. All are plain; {@link mailHtml} escapes them. */
 export interface MailWords {
   tone: MailTone;
   /** BCP 47 tag and writing direction; English without them. */
@@ -122,7 +122,7 @@ export function mailText({ title, paragraphs = [], facts = [], link, action = nu
   return `${blocks.filter((block) => block !== "").join("\n\n")}\n`;
 }
 
-/** Subject, text and HTML of a mail in words; the subject is its title unless it has its own. */
+/** Subject, text and HTML of a mail; the subject is its title unless it has its own. */
 export const mailOf = ({ subject, ...words }: MailWords & { subject?: string }) => ({
   subject: subject ?? words.title,
   text: mailText(words),
@@ -159,7 +159,7 @@ export function subjectLine(title: string): string {
 export const bodyText = (text: string): string =>
   text.replaceAll(/\r\n?/g, "\n").replaceAll(/[^\P{Cc}\n\t]|[\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/gu, " ");
 
-/** A notification in words. All texts are plain and of one line. */
+/** The texts of a notification. All are plain and of one line. */
 export interface Alert {
   tone: MailTone;
   /** BCP 47 tag and writing direction; English without them. */

@@ -49,9 +49,9 @@ export function beatsLabel(cells: readonly string[]): string {
     .join(", ");
 }
 
-/** Values by their place, with gaps. */
+/** Values by their position, with gaps. */
 type Series = readonly (number | null)[];
-/** Where a place or a value is drawn. */
+/** The coordinate of a position or a value. */
 type Scale = (at: number) => number;
 
 /** A line through the values that exist. A gap breaks it; {@link dotsPath} shows what stands alone. */
@@ -126,7 +126,7 @@ export interface Span {
   href?: string;
 }
 
-/** A line of its own over the others: of one region, with its values at the places of the points. */
+/** A separate line over the others: of one region, with its values at the positions of the points. */
 export interface ChartLine {
   name: string;
   values: Series;
@@ -290,7 +290,7 @@ function timeAxis(range: { from: number; to: number; live?: boolean }): Markup[]
 const tick = (share: number, anchor: string, style: Markup | "", text: Markup | string): Markup =>
   html`<text x="${percentOf(share)}" y="${plot.height + 18}" text-anchor="${anchor}"${style}>${text}</text>`;
 
-/** A rectangle with a title; place and width are shares of the drawing, 0 to 1. */
+/** A rectangle with a title; position and width are shares of the drawing, 0 to 1. */
 function titledRect(name: string, x: number, width: number, height: number, title: string): Markup {
   const place = html`x="${percentOf(x)}" width="${percentOf(width)}" height="${height}"`;
   return html`<rect class="${name}" ${place}><title>${title}</title></rect>`;

@@ -20,7 +20,7 @@ export interface Redirect {
   headers?: Record<string, string | string[]>;
 }
 
-/** A page to show, or another place to go to. */
+/** A page to show, or a redirect. */
 export type PageReply =
   | {
       /** Path of the view, without ending. */
@@ -277,7 +277,7 @@ export function wholeNumber(value: string | undefined, fallback: number, max: nu
   return value !== undefined && /^\d{1,9}$/.test(value) ? Math.min(Number(value), max) : fallback;
 }
 
-/** The place to go to after signing in: a path of this origin, or the start. `//host` and `/\host` lead elsewhere. */
+/** The redirect after signing in: a path of this origin, or the start. `//host` and `/\host` lead elsewhere. */
 export function localPath(next: string | undefined): string {
   return next !== undefined && /^\/(?![/\\])[\x21-\x7e]*$/.test(next) && !next.startsWith("/sign-in") ? next : "/";
 }

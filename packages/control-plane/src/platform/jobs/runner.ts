@@ -116,7 +116,7 @@ async function areDue(system: System, jobs: readonly ConditionalJob[]): Promise<
   }
 }
 
-/** Runs the job when a place is free. Returns the pause until its next run, ms. */
+/** Runs the job when a slot is free. Returns the pause until its next run, ms. */
 async function runOnce({ system, watch, places, signal }: Running, job: Job): Promise<number> {
   return await places.run("", async () => {
     if (signal.aborted) return 0;

@@ -10,7 +10,7 @@ const slowMs = 1_000;
 /** Slow until this long after the last slow answer, unless a fast one follows. */
 const slowForMs = minuteMs;
 
-/** Free places by key. */
+/** Free slots by key. */
 export interface FreePlaces {
   /** Places of a key that {@link all} does not list. */
   readonly limit: number;

@@ -222,13 +222,13 @@ async function currentPassword(ctx: Ctx, current: string | undefined, prover: Pr
   return account.password_hash;
 }
 
-/** The hash of a new password, made when there is a place for it. */
+/** The hash of a new password, derived when a slot is free. */
 const hashInTurn = async (system: System, password: string, userId: string): Promise<string> =>
   await withPlace(`user ${userId}`, true, () => hashPassword(system, password));
 
 /**
- * Runs `work`, which derives keys, when there is a place: at most two at a time, and one waits per visitor.
- * `known` ones go first. Throws RATE_LIMITED, before `work`, when there is no place.
+ * Runs `work`, which derives keys, when a slot is free: at most two at a time, and one waits per visitor.
+ * `known` ones go first. Throws RATE_LIMITED, before `work`, when the queue is full.
  */
 export async function withPlace<T>(visitor: string, known: boolean, work: () => Promise<T>): Promise<T> {
   const leave = await places.enter(visitor, known);

@@ -142,7 +142,7 @@ function afterTry(
   };
 }
 
-/** No place to wait for a hash: no failure. */
+/** True if the queue for hashes was full: that is no failed sign-in. */
 export const crowded = (): AppError =>
   new AppError("RATE_LIMITED", "Too many people are signing in at this moment. Try again in 1 s.", {
     retryAfterSecs: 1,

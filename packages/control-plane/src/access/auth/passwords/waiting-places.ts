@@ -21,8 +21,8 @@ interface Waiting {
 /** Admits calls to an expensive operation. */
 export interface WaitingPlaces {
   /**
-   * Resolves with the release function once the call may run; null at once or later when there is no place. A visitor
-   * has one waiting place. `known`: a browser that has signed in to this account before, which goes first.
+   * Resolves with the release function once the call may run; null at once or later when the queue is full. A visitor
+   * has one slot in it. `known`: a browser that has signed in to this account before, which goes first.
    */
   enter(visitor: string, known: boolean): Promise<(() => void) | null>;
 }

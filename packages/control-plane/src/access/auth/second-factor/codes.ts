@@ -24,7 +24,7 @@ export const codeInvalid = (
   message = "The code is wrong, or it was used already. Enter the one that the app shows now, or a recovery code.",
 ) => new AppError("CODE_INVALID", message, { details: { pointer: "/code" } });
 
-/** The sealed secret belongs to this place. */
+/** Authenticated data of the sealed secret. */
 export const placeOf = (userId: string): string => `users/${userId}/totp`;
 
 /** The browser that sends a code. `device`: one that has signed in to this account, which has a counter of its own. */

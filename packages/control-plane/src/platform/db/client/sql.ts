@@ -35,7 +35,7 @@ export function madeOnce(make: (sql: Db) => Fragment): (sql: Db) => Fragment {
   return (sql) => (made ??= make(sql));
 }
 
-/** Rows (key, free): the free places of keys, for a claim that limits what is in flight by key. */
+/** Rows (key, free): the free slots of keys, for a claim that limits what is in flight by key. */
 export const freePlaces = (sql: Db, { all }: { all(): readonly { key: string; free: number }[] }) => {
   const places = all();
   return sql`

@@ -34,7 +34,7 @@ export function mayEnter(dir: string, { uid, gid }: Account): boolean {
 
 /**
  * Returns the path of the cluster of a data folder without symbolic links; it need not exist. Throws StartupError when
- * the folder that a link leads to is gone: an empty database must not take the place of a lost one.
+ * the folder that a link leads to is gone: an empty database must not replace a lost one.
  */
 export function clusterOf(dataDir: string): string {
   const path = join(dataDir, "postgres");

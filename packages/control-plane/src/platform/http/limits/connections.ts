@@ -41,7 +41,7 @@ interface Connection {
   readonly key: string;
   /** False for a trusted proxy, which serves many visitors. */
   readonly limited: boolean;
-  /** `new` until its first request; `over` without a place: it closes soon unless its class has one. */
+  /** `new` until its first request; `over` without a slot: it closes soon unless its class has one. */
   place: ConnectionClass | "new" | "over";
   unanswered: number;
   /** Pipelined requests that wait for the previous reply. */
@@ -57,7 +57,7 @@ export const becomeStream = (socket: Socket): boolean => makeStream.get(socket)?
 
 /**
  * Enforces the limits of connections: in total, per class and address, of unanswered requests, and of slow readers.
- * Without a place only /healthz and /readyz are answered. Requests that the parser refuses get the error envelope.
+ * Without a slot only /healthz and /readyz are answered. Requests that the parser refuses get the error envelope.
  * `listener` gets all other requests. Stops with the server.
  */
 export function serveGuarded(server: Server, limits: ConnectionLimits, listener: () => RequestListener): void {
@@ -74,7 +74,7 @@ export function serveGuarded(server: Server, limits: ConnectionLimits, listener:
     return held.new + beyond("visitors") + beyond("api") + beyond("agents") < limits.max - 4 * share;
   };
 
-  /** Moves the connection; false, and without a place, when there is no room. */
+  /** Moves the connection; false, and without a slot, when the class is full. */
   const move = (connection: Connection, to: ConnectionClass | "new"): boolean => {
     leave(connection);
     const { key, limited } = connection;
@@ -134,7 +134,7 @@ export function serveGuarded(server: Server, limits: ConnectionLimits, listener:
     const connection = connections.get(request.socket);
     // Pipelined behind the request that closed the connection.
     if (connection === undefined || request.socket.destroyed) return;
-    // Pipelined requests share the place of the first one.
+    // Pipelined requests share the slot of the first one.
     if (connection.unanswered === 0 && !hasPlace(connection, request)) {
       response.setHeader("Connection", "close");
       if (!isHealth(request)) return refuse(response, tooMany(limits));

@@ -4,7 +4,7 @@ import type { Reply } from "../route.ts";
 export type Cell = string | number | boolean | null;
 
 /**
- * Characters that spreadsheets take for the start of a formula, in the first place of a cell (OWASP, "CSV Injection").
+ * Characters that begin a formula in spreadsheets where they begin a cell (OWASP, "CSV Injection").
  * Full-width forms count too.
  */
 const startsFormula = /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/;
