@@ -4,6 +4,7 @@ import t from "tap";
 import { protocolVersion } from "@statusmesh/shared/protocol/agent-protocol";
 import { openIngest } from "../../../monitoring/pipeline/ingest.ts";
 import { createTarget } from "../../../monitoring/targets/write/service.ts";
+import { sendEscalations } from "../../incidents/escalation/ladder.ts";
 import { anyOf, type Db } from "../../../platform/db/client/sql.ts";
 import { minute, second, until } from "../../../testing/clock.ts";
 import { deliveryScene, type OwnedWorld, sendingOf } from "../../../testing/deliveries.ts";
@@ -120,6 +121,26 @@ t.test("60 monitors, two causes and a critical outage in 14 s: chat, phone and t
   }
   await drain(w);
   t.ok(titles().length - openings.length <= 2, titles().slice(openings.length).join("; "));
+});
+
+t.test("a ladder of 1,000 incidents of three causes is one message a level", async (t) => {
+  const w = await open(t);
+  const sms = await phone(w);
+  const ladder = [10, 20].map((after_minutes) => ({ after_minutes, channel_ids: [sms] }));
+  await w.sql`update orgs set escalation = ${w.sql.json(ladder)}`;
+  for (const host of ["gw-1.example.org", "gw-2.example.org", "gw-3.example.org"])
+    await incidentsOf(w, host, host.startsWith("gw-1") ? 334 : 333, []);
+  const from = new Date(w.clock.now());
+  await w.sql`
+    update incidents set escalation_from = ${from}, escalation_due_at = ${from}::timestamptz + interval '10 minutes'`;
+  deliverer(t, w);
+  for (const level of [1, 2]) {
+    await later(w, 10 * minute);
+    const before = messages().length;
+    t.equal(await sendEscalations(w.system), 1000);
+    await drain(w);
+    t.equal(messages().length - before, 1, `level ${level}: ${messages().slice(before).join("; ")}`);
+  }
 });
 
 t.test("a monitor that changes every 20 s for ten minutes is three messages, and one when it is stable", async (t) => {

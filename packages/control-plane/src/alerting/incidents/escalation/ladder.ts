@@ -3,12 +3,15 @@ import { minuteMs } from "@statusmesh/shared/time";
 import type { Escalation } from "../../../access/orgs/schema.ts";
 import { highest, isBelow, type Severity } from "@statusmesh/shared/severity";
 import { inBatches, type System } from "../../../platform/context.ts";
+import { portionsOf } from "../../../platform/process/turns.ts";
 import { writeDeliveries } from "../../deliveries/engine.ts";
 import * as queries from "./ladder-queries.ts";
 import { outboxNotice } from "../evaluation/notices.ts";
 
-/** Few enough that one transaction is short. */
-const batch = 200;
+/** Incidents of one transaction: what it writes is one message, and 1,000 take less than a second. */
+const batch = 1000;
+/** Incidents whose notices are written together, so that the event loop is not held. */
+const portion = 100;
 
 /** Where an incident is on its ladder. */
 export interface Climb {
@@ -138,13 +141,17 @@ export async function sendEscalations(system: System, after = 0): Promise<number
         sent: notices.length,
       })),
     );
-    const notices = climbed.flatMap(({ incident, notices: levels }) =>
-      levels.map(({ level, channelIds }, at) => {
-        const planned = outboxNotice(incident, "unacknowledged", incident.sent + at, tx.config.server.public_url);
-        return { ...planned, channelIds, notice: { ...planned.notice, level } };
-      }),
-    );
-    await writeDeliveries(tx.sql, now, notices);
-    return { taken: due.length, done: notices.length };
+    let done = 0;
+    for (const some of portionsOf(climbed, portion)) {
+      const notices = some.flatMap(({ incident, notices: levels }) =>
+        levels.map(({ level, channelIds }, at) => {
+          const planned = outboxNotice(incident, "unacknowledged", incident.sent + at, tx.config.server.public_url);
+          return { ...planned, channelIds, notice: { ...planned.notice, level } };
+        }),
+      );
+      await writeDeliveries(tx.sql, now, notices);
+      done += notices.length;
+    }
+    return { taken: due.length, done };
   });
 }

@@ -1,12 +1,15 @@
 import type { Fragment } from "postgres";
 import { inBatches, type System } from "../../../platform/context.ts";
+import { portionsOf } from "../../../platform/process/turns.ts";
 import { writeDeliveries } from "../../deliveries/engine.ts";
 import { withDependents } from "../holds/dependencies.ts";
 import { outboxNotice } from "../evaluation/notices.ts";
 import { isReminderDue, takeDueReminders } from "./reminder-queries.ts";
 
-/** Few enough that one transaction is short. */
-const batch = 200;
+/** Incidents of one transaction: what it writes is one message, and 1,000 take less than a second. */
+const batch = 1000;
+/** Reminders that are written together, so that the event loop is not held. */
+const portion = 100;
 
 /** False when {@link sendReminders} would find nothing. */
 export const areRemindersDue = ({ sql, clock }: System): Fragment => isReminderDue(sql, new Date(clock.now()));
@@ -22,7 +25,8 @@ export async function sendReminders(system: System): Promise<number> {
     const notices = incidents
       .filter(({ reminder_due_at }) => reminder_due_at !== null)
       .map((one) => outboxNotice(one, "reminder", one.reminders_sent - 1, tx.config.server.public_url));
-    await writeDeliveries(tx.sql, now, await withDependents(tx.sql, notices));
+    for (const some of portionsOf(notices, portion))
+      await writeDeliveries(tx.sql, now, await withDependents(tx.sql, some));
     return { taken: incidents.length, done: notices.length };
   });
 }
