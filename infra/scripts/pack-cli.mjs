@@ -127,7 +127,7 @@ export async function packCli() {
   copyFileSync(join(root, source, "dist/request-bodies.json"), join(out, "dist/request-bodies.json"));
   const compiled = (file) => import(pathToFileURL(join(root, "packages/control-plane/dist/interfaces", file)).href);
   const [{ ConfigDocument }, { publishedSchema }] = await Promise.all([
-    compiled("declared/document-schema.js"),
+    compiled("declared/document/schema.js"),
     compiled("openapi/schemas.js"),
   ]);
   writeFileSync(join(out, "config.schema.json"), `${JSON.stringify(publishedSchema(ConfigDocument), null, 2)}\n`);
