@@ -85,7 +85,11 @@ export async function phone(w: OwnedWorld): Promise<string> {
 }
 
 export const say = (w: OwnedWorld, pairs: readonly Pair[], reason: Reason, seq = 0) =>
-  writeDeliveries(w.sql, w.clock.now(), noticesOf(w, pairs, reason, seq));
+  write(w, noticesOf(w, pairs, reason, seq));
+
+/** Many notices are several statements: as in the service, none of them is seen before the last. */
+const write = (w: OwnedWorld, notices: Parameters<typeof writeDeliveries>[2]) =>
+  w.sql.begin((tx) => writeDeliveries(tx, w.clock.now(), notices));
 
 /** {@link incidentsOf} and their openings. */
 export async function fail(
@@ -107,9 +111,8 @@ export async function recover(w: OwnedWorld, pairs: readonly Pair[]): Promise<vo
 
 /** Writes a level of the ladders of incidents. */
 export const climb = (w: OwnedWorld, pairs: readonly Pair[], channelIds: readonly string[], level = 1) =>
-  writeDeliveries(
-    w.sql,
-    w.clock.now(),
+  write(
+    w,
     noticesOf(w, pairs, "unacknowledged", level - 1).map((one) => ({
       ...one,
       channelIds,

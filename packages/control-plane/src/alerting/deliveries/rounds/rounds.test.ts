@@ -4,7 +4,7 @@ import { createChannel, updateChannel } from "../../channels/service.ts";
 import { roundKinds } from "../../channels/sending/service.ts";
 import { until } from "../../../testing/clock.ts";
 import { deliveryScene, type OwnedWorld } from "../../../testing/deliveries.ts";
-import { climb, fail, incidentsOf, type Pair, phone, recover, say, slack } from "../../../testing/rounds.ts";
+import { fail, incidentsOf, type Pair, phone, recover, say, slack } from "../../../testing/rounds.ts";
 import { startMailbox } from "../../../testing/mailbox.ts";
 import { webhookTo } from "../../../testing/scene.ts";
 import { claimDeliveries } from "../sending/claim-queries.ts";
@@ -163,21 +163,6 @@ t.test("an explanation says which round a notice waits for, until when, and in w
   t.equal(texts().length, 2);
   await later(w, 1);
   await sent(3);
-});
-
-t.test("levels of ladders and reminders of many incidents are one message", async (t) => {
-  const w = await open(t);
-  const chat = await slack(w);
-  deliverer(t, w);
-  deliverer(t, w);
-  const pairs = [
-    ...(await incidentsOf(w, "a.example.org", 600, [])),
-    ...(await incidentsOf(w, "b.example.org", 300, [])),
-    ...(await incidentsOf(w, "c.example.org", 100, [])),
-  ];
-  await climb(w, pairs, [chat]);
-  await allDelivered(w);
-  t.strictSame(titles(), ["Down, not acknowledged (level 1): 600 monitors on a.example.org, 2 more causes"]);
 });
 
 t.test("0 turns rounds off, and so does a channel; a webhook may have them", async (t) => {
